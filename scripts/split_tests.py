@@ -14,13 +14,16 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "seconds.json"
 # Of a file that was not measured yet.
 UNKNOWN_S = 5.0
+# The rules of the sources, which `make lint` runs.
+LINT = "tests/tidy/"
 # Files whose paths begin alike share what they start.
 TOGETHER = ("tests/spark/",)
 
 
 def test_files() -> list[str]:
-    """Returns every test file, relative to the project."""
-    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
+    """Returns the test files but those of `make lint`, relative to the project."""
+    paths = (str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
+    return sorted(path for path in paths if not path.startswith(LINT))
 
 
 def seconds() -> dict[str, float]:

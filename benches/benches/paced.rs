@@ -16,10 +16,9 @@ use mqcore_benches::gauge::page_faults;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::percentile;
 use mqcore_benches::stores::{
-    RealStore, TOPIC, body, fill, message, open, properties, ready, record_len,
+    RealStore, body, fill, message, open, properties, read_from_start, ready, record_len,
 };
 use mqcore_benches::{by_mode, is_wanted};
-use mqcore_engine::store::{Ask, GetStatus};
 
 /// What a paced run showed, ns.
 struct Paced {
@@ -133,28 +132,6 @@ fn rolling(rows: &mut Rows, warmed: bool) {
         missed: Some(per_100k > 1.0 || rolled < 4),
         note: format!("{slow} of {count}"),
     });
-}
-
-/// Reads all queues from the start until asked to stop; records read.
-fn read_from_start(store: &RealStore, stop: &AtomicBool, read: &AtomicU64) {
-    let mut from = [0u64; 4];
-    while !stop.load(Ordering::Relaxed) {
-        for (queue_id, from) in from.iter_mut().enumerate() {
-            let ask = Ask {
-                from: *from,
-                count_max: 32,
-                bytes_max: 1 << 20,
-                tags_codes: &[],
-                is_bulk: false,
-            };
-            let queue_id = i32::try_from(queue_id).unwrap_or(0);
-            let got = store.reader().get(TOPIC.as_bytes(), queue_id, ask).unwrap();
-            if got.status == GetStatus::Found {
-                read.fetch_add(got.records.len() as u64, Ordering::Relaxed);
-            }
-            *from = got.next_offset;
-        }
-    }
 }
 
 /// The child: a log longer than the group's memory, then paced appends without and with a reader.

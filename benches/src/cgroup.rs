@@ -32,26 +32,44 @@ impl Group {
     /// # Errors
     /// In words.
     pub fn run(&self, part: &str, arguments: &[&str]) -> Result<Vec<f64>, String> {
-        let me = std::env::current_exe().map_err(|e| e.to_string())?;
+        let join = self.0.join("cgroup.procs");
+        let join = join.to_string_lossy();
         // The shell joins the group, then becomes the child: all its memory is counted there.
-        let out = Command::new("/bin/sh")
-            .arg("-c")
-            .arg("echo $$ > \"$0\" && exec \"$@\"")
-            .arg(self.0.join("cgroup.procs"))
-            .arg(me)
-            .args(arguments)
-            .env(CHILD, part)
-            .stderr(std::process::Stdio::inherit())
-            .output()
-            .map_err(|e| e.to_string())?;
-        if !out.status.success() {
-            return Err(format!("{part} in the group ended with {}", out.status));
-        }
-        let text = String::from_utf8_lossy(&out.stdout);
-        text.split_whitespace()
-            .map(|word| word.parse().map_err(|_| format!("{part} printed {word}")))
-            .collect()
+        run(
+            &["/bin/sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", &join],
+            part,
+            arguments,
+        )
     }
+}
+
+/// Runs this binary as `part` without a group; its standard output, one number per line.
+///
+/// # Errors
+/// In words.
+pub fn run_child(part: &str, arguments: &[&str]) -> Result<Vec<f64>, String> {
+    run(&["/usr/bin/env"], part, arguments)
+}
+
+/// Runs this binary as `part` by a command that takes a command.
+fn run(by: &[&str], part: &str, arguments: &[&str]) -> Result<Vec<f64>, String> {
+    let me = std::env::current_exe().map_err(|e| e.to_string())?;
+    let (first, rest) = by.split_first().ok_or("no command")?;
+    let out = Command::new(first)
+        .args(rest)
+        .arg(me)
+        .args(arguments)
+        .env(CHILD, part)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(|e| e.to_string())?;
+    if !out.status.success() {
+        return Err(format!("{part} ended with {}", out.status));
+    }
+    let text = String::from_utf8_lossy(&out.stdout);
+    text.split_whitespace()
+        .map(|word| word.parse().map_err(|_| format!("{part} printed {word}")))
+        .collect()
 }
 
 impl Drop for Group {

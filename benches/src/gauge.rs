@@ -1,6 +1,7 @@
 //! What the kernel counts for this process and this machine. Reads `/proc` and a clock only.
 
 use std::fs::read_to_string;
+use std::os::unix::fs::FileExt;
 
 /// Bytes that the machine has written to its block devices (`/proc/diskstats`, whole disks only).
 #[must_use]
@@ -111,4 +112,26 @@ pub fn anonymous_bytes() -> u64 {
 pub fn thread_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// How long a thread was ready to run while others ran (`/proc/thread-self/schedstat`).
+#[derive(Debug)]
+pub struct QueuedTime(std::fs::File);
+
+impl QueuedTime {
+    /// That of the calling thread, whoever reads it.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        Self(std::fs::File::open("/proc/thread-self/schedstat").unwrap())
+    }
+
+    /// So far, ns. The kernel counts a wait when it ends.
+    #[must_use]
+    pub fn ns(&self) -> u64 {
+        let mut bytes = [0; 96];
+        let len = self.0.read_at(&mut bytes, 0).unwrap();
+        let text = String::from_utf8_lossy(bytes.get(..len).unwrap_or_default());
+        let second = text.split_whitespace().nth(1);
+        second.and_then(|value| value.parse().ok()).unwrap()
+    }
 }

@@ -3,12 +3,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
-use mqcore_engine::store::{OpenHow, Store};
+use mqcore_engine::store::{Ask, GetStatus, OpenHow, Store};
 use mqcore_record::{Host, Limits, Message, Prepared};
 
 /// The store on the machine's disk and clock.
@@ -58,18 +59,9 @@ pub fn message<'a>(queue_id: i32, body: &'a [u8], properties: &'a [u8]) -> Messa
         port: 10911,
     };
     Message {
-        topic: TOPIC,
-        queue_id,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1_700_000_000_000,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties,
-        version: None,
+        ..Message::of(TOPIC, queue_id, body, host)
     }
 }
 
@@ -187,4 +179,31 @@ pub fn fill(store: &RealStore, count: u64, queues: u64, keyed: bool) -> u64 {
             .end();
     }
     end
+}
+
+/// Reads the first four queues from the start, and again from there where one has ended, until asked to
+/// stop: a reader that has caught up would read what is in memory. Counts the records read.
+pub fn read_from_start(store: &RealStore, stop: &AtomicBool, read: &AtomicU64) {
+    let mut from = [0u64; 4];
+    while !stop.load(Ordering::Relaxed) {
+        for (queue_id, from) in from.iter_mut().enumerate() {
+            let ask = Ask {
+                from: *from,
+                count_max: 32,
+                bytes_max: 1 << 20,
+                tags_codes: &[],
+                is_bulk: false,
+            };
+            let queue_id = i32::try_from(queue_id).unwrap_or(0);
+            let got = store.reader().get(TOPIC.as_bytes(), queue_id, ask).unwrap();
+            if got.status == GetStatus::Found {
+                read.fetch_add(got.records.len() as u64, Ordering::Relaxed);
+            }
+            *from = if got.status == GetStatus::Found {
+                got.next_offset
+            } else {
+                0
+            };
+        }
+    }
 }

@@ -75,6 +75,13 @@ def driver_53(official_53: Official) -> Iterator[Driver]:
         yield driver
 
 
+@pytest.fixture(scope="session")
+def driver_55(official_55: Official) -> Iterator[Driver]:
+    """Returns the clients of the newest release, in one JVM."""
+    with driving(official_55.version) as driver:
+        yield driver
+
+
 @pytest.fixture(scope="session", params=VERSIONS)
 def driver(request: pytest.FixtureRequest) -> Driver:
     """Returns the clients of each official release in turn."""

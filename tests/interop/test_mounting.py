@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from golden_stores import GOLDEN_CONFIG, V49_CLEAN, V53_CLEAN, GoldenStore
+from golden_stores import GOLDEN_CONFIG, V49_CLEAN, V53_CLEAN, V55_CLEAN, GoldenStore
 from interop.cases import Case
 from interop.driver import Driver
 from interop.install import OfficialError
@@ -29,7 +29,7 @@ def sums(root: Path) -> dict[str, tuple[str, int]]:
     }
 
 
-@pytest.mark.parametrize("golden", [V49_CLEAN, V53_CLEAN], ids=lambda store: store.name)
+@pytest.mark.parametrize("golden", [V49_CLEAN, V53_CLEAN, V55_CLEAN], ids=lambda store: store.name)
 def test_official_clients_read_a_mounted_store(
     golden: GoldenStore, driver: Driver, tmp_path: Path
 ) -> None:

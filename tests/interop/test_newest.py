@@ -6,6 +6,7 @@ library writes them.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from golden_stores import GOLDEN_CONFIG, V55_CLEAN
+from interop.driver import Driver
+from interop.mqadmin import until_routed
 from interop.official import NEWEST
 from interop.servers import OURS, QUICK_STOP, Servers, official_software, prepared
 from mqcore import Inspection, Store
@@ -25,8 +28,13 @@ pytestmark = pytest.mark.java
 TOPIC = "GoldenKeys"
 INT64_MAX = str(2**63 - 1)
 PATIENCE_S = 30.0
+# A query gives so many at the most, the newest (`maxMsgsNumBatch`).
+QUERIED_MAX = 64
+# A message in a line of `mqadmin queryMsgByKey`.
+ID = re.compile(r"^([0-9A-F]{32,}) ", re.MULTILINE)
 # Theirs, ours, theirs.
 TURNS = 3
+DELAY_LEVELS = 18
 UNIQUE = {"_UNIQUE_KEY_QUERY": "true"}
 TAGS = {"indexType": "T"}
 CONFIG = {
@@ -40,7 +48,6 @@ TABLES = {
     RequestCode.GET_ALL_TOPIC_CONFIG: "topicConfigTable",
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: "subscriptionGroupTable",
     RequestCode.GET_ALL_CONSUMER_OFFSET: "offsetTable",
-    RequestCode.GET_ALL_DELAY_OFFSET: "offsetTable",
 }
 GROUPS = ("CG_push", "CG_order", "CG_retry", "CG_partial", "CG_created")
 
@@ -59,7 +66,7 @@ async def offsets(
     client: Client, address: str, key: str, more: Mapping[str, str]
 ) -> dict[int, bytes]:
     """Returns the records that a broker finds, by their physical offsets."""
-    ext = {"topic": TOPIC, "key": key, "maxNum": "64", "beginTimestamp": "0"}
+    ext = {"topic": TOPIC, "key": key, "maxNum": str(QUERIED_MAX), "beginTimestamp": "0"}
     ext |= {"endTimestamp": INT64_MAX, **more}
     answer = await client.call(address, RequestCode.QUERY_MESSAGE, ext, timeout_s=20.0)
     if answer.code != 0:
@@ -115,8 +122,7 @@ async def assert_finds_golden(client: Client, address: str) -> None:
     assert by_tags
     for tags, offsets_of_tag in by_tags.items():
         found = await offsets(client, address, tags, TAGS)
-        # A query gives 64 at the most, the newest.
-        assert sorted(found) == sorted(offsets_of_tag)[-64:], tags
+        assert sorted(found) == sorted(offsets_of_tag)[-QUERIED_MAX:], tags
     for line in lines[::25]:
         at_offset = line["physical_offset"]
         assert list(await offsets(client, address, line["uniq_key"], UNIQUE)) == [at_offset]
@@ -124,17 +130,46 @@ async def assert_finds_golden(client: Client, address: str) -> None:
             assert at_offset in await offsets(client, address, key, {}), key
 
 
+async def delay_offsets(client: Client, address: str) -> dict[str, int]:
+    """Returns the offsets of the delay levels that have delivered something.
+
+    Of a level that has delivered nothing ours writes nothing.
+    """
+    answer = await client.call(address, RequestCode.GET_ALL_DELAY_OFFSET, {}, timeout_s=20.0)
+    assert answer.code == 0, answer.remark
+    table = parse_object(answer.body)["offsetTable"]
+    return {level: offset for level, offset in table.items() if offset}
+
+
+async def until_delivered(client: Client, address: str) -> None:
+    """Returns when a broker has delivered every delayed message of the golden store.
+
+    All are due, the longest delay is two hours; deliveries begin after the start.
+    """
+    ends: dict[str, int] = {}
+    for level in range(1, DELAY_LEVELS + 1):
+        ext = {"topic": "SCHEDULE_TOPIC_XXXX", "queueId": str(level - 1)}
+        answer = await client.call(address, RequestCode.GET_MAX_OFFSET, ext, timeout_s=20.0)
+        assert answer.code == 0, answer.remark
+        if end := int(answer.ext["offset"]):
+            ends[str(level)] = end
+    assert ends
+
+    async def are_delivered() -> bool:
+        return await delay_offsets(client, address) == ends
+
+    await until(are_delivered)
+
+
 async def tables(client: Client, address: str) -> dict[int, Any]:
     """Returns what a broker answers with of its small files, as far as the golden store has it."""
-    found: dict[int, Any] = {}
+    await until_delivered(client, address)
+    found: dict[int, Any] = {RequestCode.GET_ALL_DELAY_OFFSET: await delay_offsets(client, address)}
     for code, name in TABLES.items():
         answer = await client.call(address, code, {}, timeout_s=20.0)
         assert answer.code == 0, (code, answer.remark)
         table = parse_object(answer.body)[name]
-        if code == RequestCode.GET_ALL_DELAY_OFFSET:
-            # Of a level that has delivered nothing ours writes nothing.
-            found[code] = {level: offset for level, offset in table.items() if offset}
-        elif code == RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG:
+        if code == RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG:
             found[code] = {group: table[group] for group in GROUPS}
         else:
             found[code] = {name: row for name, row in table.items() if name.startswith("Golden")}
@@ -180,3 +215,21 @@ def test_a_directory_of_5_5_is_taken_over_and_handed_back(servers: Servers, how:
     verification = Inspection(servers.store).verify()
     assert verification.problems == []
     assert verification.index_entries > 0
+
+
+def test_the_newest_mqadmin_finds_messages_by_their_tags(
+    driver_55: Driver, servers: Servers
+) -> None:
+    servers.broker.become(OURS)
+    servers.broker.start()
+    until_routed(driver_55, servers.namesrv.address, TOPIC)
+    tags: dict[str, list[str]] = {}
+    for line in V55_CLEAN.messages():
+        if line["topic"] == TOPIC and line["tags"]:
+            tags.setdefault(line["tags"], []).append(line["uniq_key"])
+    assert tags
+    for tag, ids in tags.items():
+        asked = ("queryMsgByKey", "-t", TOPIC, "-k", tag, "-n", servers.namesrv.address)
+        printed = driver_55.mqadmin(*asked, "-p", "T", "-m", str(QUERIED_MAX))
+        assert sorted(re.findall(ID, printed)) == sorted(ids[-QUERIED_MAX:]), printed
+        assert re.findall(ID, driver_55.mqadmin(*asked, "-p", "K")) == []

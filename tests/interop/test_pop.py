@@ -1,4 +1,4 @@
-"""Pops at our broker and at the official one of 5.3.
+"""Pops at our broker and at the official ones of 5.3 and 5.5.
 
 The answers are the same, and directories change hands with messages popped and not acknowledged.
 Requests are made by hand, so that those that no client sends are tested too; the official clients
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from interop.official import NEWEST
 from interop.servers import OURS, Servers, Software, official_software, serving
 from mqcore.clock import wall_ms
 from mqcore.remoting import Client, RequestCode
@@ -29,6 +30,7 @@ CONFIG = {"enablePopBufferMerge": "true", "popCkStayBufferTime": "2000"}
 SOFTWARE = [
     pytest.param(OURS, id="ours"),
     pytest.param(OFFICIAL, id="official", marks=matrix),
+    pytest.param(NEWEST, id="newest", marks=matrix),
 ]
 BODIES = [f"m{at}" for at in range(12)]
 
@@ -161,9 +163,12 @@ def test_messages_of_an_ordered_pop_come_in_order(software: Software | str, tmp_
 @matrix
 @pytest.mark.parametrize("has_buffer", ["true", "false"])
 @pytest.mark.parametrize("is_ours_first", [True, False], ids=["ours-first", "theirs-first"])
-def test_open_pops_change_hands(is_ours_first: bool, has_buffer: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [OFFICIAL, NEWEST])
+def test_open_pops_change_hands(
+    version: str, is_ours_first: bool, has_buffer: str, tmp_path: Path
+) -> None:
     """Each broker leaves some popped and not acknowledged; the next one gives them again."""
-    turns = [OURS, official_software(OFFICIAL)]
+    turns = [OURS, official_software(version)]
     first, second = turns if is_ours_first else turns[::-1]
 
     async def leave(servers: Servers) -> tuple[list[Popped], set[str]]:

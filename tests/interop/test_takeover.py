@@ -20,7 +20,7 @@ import pytest
 
 from golden_stores import GOLDEN_CONFIG, V49_KILLED, GoldenStore
 from interop import writer
-from interop.official import Broker, Official, RefusedError, below, write_topics
+from interop.official import NEWEST, Broker, Official, RefusedError, below, write_topics
 from interop.workload import (
     TOPICS,
     Draft,
@@ -54,9 +54,11 @@ DELAYED_TOPIC = "GoldenDelay"
 
 
 @pytest.fixture
-def officials(official_49: Official, official_53: Official) -> dict[str, Official]:
-    """Returns both releases by version."""
-    return {release.version: release for release in (official_49, official_53)}
+def officials(
+    official_49: Official, official_53: Official, official_55: Official
+) -> dict[str, Official]:
+    """Returns the releases by version."""
+    return {release.version: release for release in (official_49, official_53, official_55)}
 
 
 def open_ours(root: Path, mode: str = "async") -> Store:
@@ -144,6 +146,7 @@ def assert_has(lines: list[Line], sent: list[Line]) -> None:
         assert line["properties"].items() <= found["properties"].items()
 
 
+@pytest.mark.sampled(count=1)
 @pytest.mark.parametrize(
     ("mode", "versions"),
     [
@@ -215,6 +218,7 @@ def killed_writer(root: Path, acks: Path, seed: int, mode: str) -> list[Line]:
     return [json.loads(line) for line in whole]
 
 
+@pytest.mark.sampled(count=1)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_killed_writer_leaves_all_that_it_acknowledged(
     mode: str, officials: dict[str, Official], tmp_path: Path
@@ -247,7 +251,8 @@ def test_a_killed_writer_leaves_all_that_it_acknowledged(
     assert_sound(root)
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.sampled(count=2)
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", NEWEST])
 def test_a_killed_official_broker_leaves_us_all_that_it_acknowledged(
     version: str, officials: dict[str, Official], tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from interop.cases import Case, bodies
 from interop.driver import Driver, Item
+from interop.official import NEWEST
 from interop.patience import eventually
 from interop.servers import OURS, QUICK_STOP, Servers, Software, official_software, serving
 from mqcore.clock import wall_ms
@@ -49,7 +50,9 @@ PAIRS = [
 
 # Whose the other broker is, and who has the directory first.
 HANDS = [
-    pytest.param("5.3.3", True, id="5.3.3-ours-first"),
+    pytest.param(NEWEST, True, id=f"{NEWEST}-ours-first"),
+    pytest.param(NEWEST, False, id=f"{NEWEST}-theirs-first", marks=matrix),
+    pytest.param("5.3.3", True, id="5.3.3-ours-first", marks=matrix),
     pytest.param("5.3.3", False, id="5.3.3-theirs-first", marks=matrix),
     pytest.param("4.9.7", True, id="4.9.7-ours-first", marks=matrix),
     pytest.param("4.9.7", False, id="4.9.7-theirs-first", marks=matrix),
@@ -64,7 +67,7 @@ def whose(software: Software | str) -> Software:
 @pytest.fixture
 def driven(request: pytest.FixtureRequest, version: str) -> Driver:
     """Returns the clients of the release that a case names."""
-    name = {"4.9.7": "driver_49", "5.3.3": "driver_53"}[version]
+    name = {"4.9.7": "driver_49", "5.3.3": "driver_53", NEWEST: "driver_55"}[version]
     driver: Driver = request.getfixturevalue(name)
     return driver
 

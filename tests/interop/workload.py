@@ -209,6 +209,8 @@ def line_of(message: Message) -> Line:
 
 def lines_of(store: Store, topics: Iterable[str] = TOPICS) -> list[Line]:
     """Returns every message of these topics, read through its queue."""
+    # After a kill the queues are built on while the store is open.
+    store.wait_dispatched(store.stats().appended)
     lines: list[Line] = []
     for bounds in store.queues():
         offset = bounds.min_offset

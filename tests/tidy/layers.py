@@ -66,7 +66,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("policy", "batches"),
         ("requests", "held", "parked", "bits", "gets"),
         ("consumer_offsets", "half_counts", "properties", "moved", "output", "sql", "shape"),
-        ("request_context", "codes", "turn", "mark", "bounds", "stats"),
+        ("request_context", "codes", "turn", "mark", "shards", "bounds", "stats"),
     ),
     "engine": (
         ("store", "inspect"),

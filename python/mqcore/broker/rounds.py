@@ -26,6 +26,9 @@ _log = logging.getLogger("mqcore.broker")
 _MS_PER_S = 1_000
 # Distance of two looks for clients that are silent, as the official broker has it.
 _EXPIRY_PERIOD_S = 10.0
+# Distance of two looks for reactors with far more connections than others. The end of a connection
+# is such a look too; this one is for those that were busy then.
+_EVEN_OUT_PERIOD_S = 10.0
 # Connections of silent clients that are closed in one turn of the loop: some milliseconds.
 _CLOSED_PER_TURN = 64
 # Distance of two writes of what groups have registered, as the official broker has it.
@@ -67,6 +70,7 @@ class Rounds:
         persistence, every = self._persistence, self._tasks.every
         every("save offsets", persistence.save_offsets, period_s=lambda: self._offsets_s)
         every("expire clients", self.expire, period_s=lambda: _EXPIRY_PERIOD_S)
+        every("even out reactors", self.even_out, period_s=lambda: _EVEN_OUT_PERIOD_S)
         every("sample totals", self.sample_totals, period_s=lambda: RATE_STEP_MS / _MS_PER_S)
         every("sample", self.sample, period_s=lambda: MINUTE_STEP_MS / _MS_PER_S)
         if settings.mounted_dir:
@@ -117,6 +121,10 @@ class Rounds:
                 self._state.fast_path.set_group_lock(group, None)
             await asyncio.sleep(0)
         self._state.store.notices()
+
+    async def even_out(self) -> None:
+        """Moves idle connections between reactors whose numbers of them differ much."""
+        self._state.fast_path.even_out_reactors()
 
     async def sample_totals(self) -> None:
         """Notes the totals of the whole broker."""

@@ -126,6 +126,7 @@ class BrokerFields:
     replication_gap_max_bytes: Annotated[int, "haMaxGapNotInSync"]
     replication_is_bounded: Annotated[bool, "haFlowControlEnable"]
     replication_bytes_per_second_max: Annotated[int, "maxHaTransferByteInSecond"]
+    recalls_by_topic: Annotated[bool, "appendTopicForTimerDeleteKey"]
     topics_max: Annotated[int, "topicsMax"]
     queues_max: Annotated[int, "queuesMax"]
     groups_max: Annotated[int, "groupsMax"]

@@ -1414,6 +1414,9 @@ class NativeFastPath:
     def connections_of_reactors(self) -> list[int]:
         """Returns how many connections each reactor has."""
 
+    def even_out_reactors(self) -> None:
+        """Lets idle connections of the reactor with the most go where there are far fewer."""
+
     def stop_reactors(self) -> None:
         """Ends the reactors; waits for their turns."""
 

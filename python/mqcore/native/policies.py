@@ -42,6 +42,9 @@ class TimingPolicy(NamedTuple):
         is_enabled: Whether messages with a time of their own are taken (`timerWheelEnable`).
         congested_at: From so many messages of one step on some are refused, from twice as many all
             (`timerCongestNumEachSlot`).
+        is_recalled_by_topic: Whether a recall names the topic beside the unique key, as 5.3 writes
+            it; false before the directory goes to 5.5; read are both
+            (`appendTopicForTimerDeleteKey`).
         ahead_ms: How far the timers' clock is ahead of the wall clock.
     """
 
@@ -50,6 +53,7 @@ class TimingPolicy(NamedTuple):
     max_delay_ms: int = 259_200_000
     is_enabled: bool = True
     congested_at: int = 2_147_483_647
+    is_recalled_by_topic: bool = True
     ahead_ms: int = 0
 
 

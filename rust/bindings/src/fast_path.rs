@@ -103,6 +103,12 @@ impl NativeFastPath {
         self.connections.reactors.connections()
     }
 
+    /// Lets idle connections of the reactor with the most go to the one with the fewest, where these are
+    /// far fewer.
+    fn even_out_reactors(&self) {
+        self.connections.reactors.even_out();
+    }
+
     /// Ends the reactors: what their connections still wait for is answered to nobody.
     fn stop_reactors(&self, py: Python<'_>) {
         if !self.fast_path.origin.is_elsewhere() {

@@ -22,6 +22,7 @@ pub(crate) struct TimingRow {
     pub(crate) max_delay_ms: i64,
     pub(crate) is_enabled: bool,
     pub(crate) congested_at: i32,
+    pub(crate) is_recalled_by_topic: bool,
     pub(crate) ahead_ms: i64,
 }
 

@@ -256,24 +256,22 @@ impl Pops {
     }
 
     fn orders(&self) -> Vec<OrderInfo> {
-        self.fast_path.shared.with_orders(|orders| {
-            let orders = orders.all();
-            let orders = orders.map(|(key, queue, order)| OrderInfo::of(key, queue, order.clone()));
-            orders.collect()
-        })
+        let mut orders = Vec::new();
+        self.fast_path.shared.each_order(|key, queue_id, order| {
+            orders.push(OrderInfo::of(key, queue_id, order.clone()));
+        });
+        orders
     }
 
     fn load_orders(&self, orders: Vec<Bound<'_, OrderInfo>>) {
         let orders = orders.into_iter().map(|order| order.get().clone().order());
         let orders: Vec<_> = orders.collect();
-        self.fast_path
-            .shared
-            .with_orders(|known| known.load(orders));
+        self.fast_path.shared.load_orders(orders);
     }
 
     #[getter]
     fn order_changes(&self) -> u64 {
-        self.fast_path.shared.with_orders(|orders| orders.changes())
+        self.fast_path.shared.order_changes()
     }
 }
 

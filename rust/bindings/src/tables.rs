@@ -26,6 +26,7 @@ impl From<TimingRow> for Timing {
             ahead_ms: row.ahead_ms,
             is_recall_enabled: row.is_recall_enabled,
             is_recall_enabled_read_only: row.is_recall_enabled_read_only,
+            is_recalled_by_topic: row.is_recalled_by_topic,
             ..Self::default()
         }
     }

@@ -54,18 +54,10 @@ fn message<'a>(topic: &'a str, sys_flag: i32, properties: &'a [u8]) -> Message<'
         port: 10911,
     };
     Message {
-        topic,
-        queue_id: 0,
-        flag: 0,
         sys_flag,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &[7; 1_000],
         properties,
-        version: None,
+        ..Message::of(topic, 0, &[7; 1_000], host)
     }
 }
 

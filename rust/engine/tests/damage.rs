@@ -51,18 +51,9 @@ fn append(store: &TwinStore, topic: &str, body: &[u8]) -> Result<u64> {
         port: 10911,
     };
     let message = Message {
-        topic,
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties: b"KEYS\x01k\x02",
-        version: None,
+        ..Message::of(topic, 0, body, host)
     };
     store
         .writer()

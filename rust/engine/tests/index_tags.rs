@@ -80,18 +80,9 @@ fn append(store: &RealStore, properties: &str, count: usize) {
     };
     for _ in 0..count {
         let message = Message {
-            topic: "T",
-            queue_id: 0,
-            flag: 0,
-            sys_flag: 0,
             born_timestamp_ms: 1,
-            born_host: host,
-            store_host: host,
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body: b"body",
             properties: properties.as_bytes(),
-            version: None,
+            ..Message::of("T", 0, b"body", host)
         };
         store.put(&message).unwrap();
     }

@@ -87,18 +87,9 @@ fn message<'a>(number: u64, body: &'a [u8], properties: &'a [u8]) -> Message<'a>
         port: 10911,
     };
     Message {
-        topic: "T",
-        queue_id: (number % QUEUES) as i32,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties,
-        version: None,
+        ..Message::of("T", (number % QUEUES) as i32, body, host)
     }
 }
 

@@ -48,19 +48,11 @@ fn append(store: &TwinStore, clock: &ManualClock, numbers: std::ops::Range<usize
     let mut end = 0;
     for number in numbers {
         let properties = format!("KEYS\x01key-{number}\x02");
+        let body = body(number);
         let message = Message {
-            topic: "T",
-            queue_id: 0,
-            flag: 0,
-            sys_flag: 0,
             born_timestamp_ms: 1,
-            born_host: host,
-            store_host: host,
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body: &body(number),
             properties: properties.as_bytes(),
-            version: None,
+            ..Message::of("T", 0, &body, host)
         };
         clock.advance(Duration::from_secs(1));
         end = store.writer().append(&message).unwrap().end();

@@ -135,18 +135,9 @@ fn message<'a>(queue_key: QueueKey, body: &'a [u8], properties: &'a [u8]) -> Mes
         port: 10911,
     };
     Message {
-        topic: TOPICS[queue_key.0],
-        queue_id: queue_key.1,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties,
-        version: None,
+        ..Message::of(TOPICS[queue_key.0], queue_key.1, body, host)
     }
 }
 

@@ -56,19 +56,11 @@ fn append(store: &TwinStore) -> Result<u64> {
         address: [127, 0, 0, 1],
         port: 10911,
     };
+    let body = [1; 30_000];
     let message = Message {
-        topic: "T",
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &[1; 30_000],
         properties: b"KEYS\x01k\x02",
-        version: None,
+        ..Message::of("T", 0, &body, host)
     };
     store
         .writer()

@@ -56,18 +56,9 @@ fn message<'a>(topic: &'a str, queue_id: i32, body: &'a [u8], properties: &'a [u
         port: 10911,
     };
     Message {
-        topic,
-        queue_id,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties,
-        version: None,
+        ..Message::of(topic, queue_id, body, host)
     }
 }
 

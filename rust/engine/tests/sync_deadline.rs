@@ -41,18 +41,8 @@ fn append(store: &TwinStore) -> u64 {
         port: 10911,
     };
     let message = Message {
-        topic: "T",
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: b"body",
-        properties: b"",
-        version: None,
+        ..Message::of("T", 0, b"body", host)
     };
     store.writer().append(&message).unwrap().end()
 }

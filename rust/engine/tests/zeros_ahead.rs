@@ -1,5 +1,5 @@
 //! Zeros that are written ahead of the append: where they are, where there are none, and that none
-//! erases a record, on the real disk and on its twin.
+//! erases a record, on the real disk and on its twin; and that their pages are looked after again.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,6 +11,7 @@ use mqcore_engine::clock::{ManualClock, SystemClock};
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::twin::{CallKind, Fault, Times, TwinDisk};
 use mqcore_engine::disk::{Disk, RealDisk};
+use mqcore_engine::segment::Refresh;
 use mqcore_engine::store::{OpenHow, Store};
 use mqcore_record::{Host, Message};
 
@@ -40,19 +41,10 @@ fn append<D: Disk>(
         address: [127, 0, 0, 1],
         port: 10911,
     };
+    let body = [fill; BODY_LEN];
     let message = Message {
-        topic: "T",
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &[fill; BODY_LEN],
-        properties: b"",
-        version: None,
+        ..Message::of("T", 0, &body, host)
     };
     let at = store.writer().append(&message).unwrap();
     at.physical_offset..at.end()
@@ -179,4 +171,106 @@ fn a_window_whose_zeros_cannot_be_written_is_populated_page_by_page() {
         while store.preparation().step().unwrap() {}
         assert!(is_whole(&store, &range, fill_of(number)), "{range:?}");
     }
+}
+
+/// Calls that made pages of the log present.
+fn counted_populating(disk: &TwinDisk) -> Arc<AtomicU64> {
+    let calls = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&calls);
+    disk.on_call(move |call, _path| {
+        if call == CallKind::Populate {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    calls
+}
+
+#[test]
+fn pages_next_to_the_append_are_populated_again_while_it_goes_on() {
+    let (disk, store, _writes) = counted(&[]);
+    let mut refresh = Refresh::default();
+    append(&store, 1);
+    while store.preparation().step().unwrap() {}
+    let calls = counted_populating(&disk);
+    let mut again = |now_ms| {
+        let before = calls.load(Ordering::Relaxed);
+        store.preparation().refresh(&mut refresh, now_ms);
+        calls.load(Ordering::Relaxed) - before
+    };
+    assert_eq!(again(1_000), 0, "all of them are fresh");
+    assert_eq!(again(1_050), 0, "too early");
+    assert_eq!(again(1_100), 1);
+    append(&store, 2);
+    assert_eq!(again(1_200), 1);
+    assert_eq!(again(60_000), 0, "nobody has appended for long");
+    append(&store, 3);
+    assert_eq!(again(60_100), 1);
+}
+
+#[test]
+fn pages_of_the_next_file_are_populated_again_before_the_append_is_there() {
+    let (disk, store, _writes) = counted(&[]);
+    let mut refresh = Refresh::default();
+    let mut number = 0;
+    while store.files().positions.appended.position() < SEGMENT - 200_000 {
+        append(&store, fill_of(number));
+        number += 1;
+        while store.preparation().step().unwrap() {}
+    }
+    let next = store.files().preparer.peek().unwrap();
+    assert!(next.populated() > 0);
+    store.preparation().refresh(&mut refresh, 1_000);
+    let calls = counted_populating(&disk);
+    store.preparation().refresh(&mut refresh, 1_100);
+    assert_eq!(
+        calls.load(Ordering::Relaxed),
+        2,
+        "the end of this file, and the next"
+    );
+}
+
+#[test]
+fn pages_that_the_append_does_not_write_to_are_left_alone() {
+    let pool = ("transientStorePoolEnable", "true");
+    let cases: [&[(&str, &str)]; 2] = [
+        &[pool, ("transientStorePoolSize", "2")],
+        &[("lockMappedFile", "true")],
+    ];
+    for pairs in cases {
+        let (disk, store, _writes) = counted(pairs);
+        let mut refresh = Refresh::default();
+        append(&store, 1);
+        while store.preparation().step().unwrap() {}
+        let calls = counted_populating(&disk);
+        store.preparation().refresh(&mut refresh, 1_000);
+        append(&store, 2);
+        store.preparation().refresh(&mut refresh, 1_100);
+        assert_eq!(calls.load(Ordering::Relaxed), 0, "{pairs:?}");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_populated_again_is_reported_once() {
+    let (disk, store, _writes) = counted(&[]);
+    let mut refresh = Refresh::default();
+    append(&store, 1);
+    while store.preparation().step().unwrap() {}
+    store.preparation().refresh(&mut refresh, 1_000);
+    disk.fail(Fault {
+        call: CallKind::Populate,
+        path_contains: Some("commitlog".to_owned()),
+        nth: 1,
+        errno: EIO,
+        times: Times::Always,
+    });
+    append(&store, 2);
+    store.preparation().refresh(&mut refresh, 1_100);
+    append(&store, 3);
+    store.preparation().refresh(&mut refresh, 1_200);
+    let notices = store.notices();
+    let reported = notices
+        .iter()
+        .filter(|notice| notice.text.contains("one by one"));
+    assert_eq!(reported.count(), 1, "{notices:?}");
+    append(&store, 4);
 }

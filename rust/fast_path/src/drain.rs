@@ -41,7 +41,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.run_deferred();
         let (mut cx, processors) = self.split();
         processors.pops.run_later(&mut cx);
-        processors.pops.merge().lock().settle_due(&cx);
+        processors.pops.shards().settle_due_of_all(&cx);
         processors.transactions.write_due_notes(&mut cx);
         self.take_read();
         self.unwatch_emptied();

@@ -136,8 +136,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.processors.delivery.stamp = Stamp::of(&broker);
         self.processors.pull.holds.set_limits(broker.held);
         self.policy.broker = Arc::new(broker);
-        let pops = &mut self.shared.pops.lock();
-        pops.decide(&self.store, &self.policy);
+        for shard in self.shared.pops.all() {
+            shard.with(|merge| merge.decide(&self.store, &self.policy));
+        }
     }
 
     /// Lets the bits of messages be made by these expressions; the time from which on that holds, Unix
@@ -287,8 +288,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn commit_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let (cx, processors) = self.split();
         // Pops of the group would go on behind the offset that is left.
-        let pops = processors.pops.merge();
-        pops.lock().release(&cx, group, topic, queue_id);
+        let shard = processors.pops.shards().of_group(group);
+        shard.with(|merge| merge.release(&cx, group, topic, queue_id));
         self.shared.offsets.commit(group, topic, queue_id, offset)
     }
 
@@ -297,8 +298,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn reset_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let (cx, processors) = self.split();
         // Pops of the group would go on behind the offset that is left.
-        let pops = processors.pops.merge();
-        pops.lock().release(&cx, group, topic, queue_id);
+        let shard = processors.pops.shards().of_group(group);
+        shard.with(|merge| merge.release(&cx, group, topic, queue_id));
         self.shared.offsets.reset(group, topic, queue_id, offset)
     }
 
@@ -343,7 +344,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// Stores every open pop: at a stop. Returns whether all are stored.
     pub fn store_pops(&mut self) -> bool {
         let (cx, processors) = self.split();
-        processors.pops.merge().lock().store_all(&cx)
+        processors.pops.shards().store_all_of_all(&cx)
     }
 
     /// Ends the watching of queues that nobody waits at.

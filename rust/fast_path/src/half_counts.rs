@@ -1,8 +1,12 @@
 //! Half messages by the topic they are meant for: how many wait, how many were committed and rolled
 //! back (`TransactionMetrics`). Pure numbers.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hashbrown::HashMap;
 use mqcore_engine::lock::Mutex;
+
+use crate::shards::{SHARDS, shard_of_name};
 
 /// Topics counted at the most: a broker has some thousands, and what a half message names may be
 /// gone since.
@@ -22,58 +26,70 @@ pub struct Count {
     pub given_up: u64,
 }
 
+/// The topics of a shard. By the cache line, so that one shard's lock does not slow down its neighbour.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard(Mutex<Inside>);
+
 #[derive(Debug, Default)]
 struct Inside {
     topics: HashMap<Box<str>, Count>,
     changes: u64,
 }
 
-impl Inside {
-    fn change(&mut self, topic: &str, change: impl FnOnce(&mut Count)) {
-        self.changes += 1;
-        if let Some(count) = self.topics.get_mut(topic) {
-            return change(count);
-        }
-        if self.topics.len() < TOPICS_MAX {
-            change(self.topics.entry(topic.into()).or_default());
-        }
-    }
-}
-
-/// Counts by topic, behind a lock of their own: who sends half messages and who ends them count here.
-/// Nothing is called while it is held.
+/// Counts by topic, in shards, each behind a lock of its own: who sends half messages and who ends them
+/// count here. Nothing is called while one is held, and never two are.
 #[derive(Debug, Default)]
 pub struct Counts {
-    inside: Mutex<Inside>,
+    shards: [Shard; SHARDS],
+    /// Topics of all shards.
+    topics: AtomicUsize,
 }
 
 impl Counts {
     /// Changes the count of a topic.
     pub fn change(&self, topic: &str, change: impl FnOnce(&mut Count)) {
-        self.inside.lock().change(topic, change);
+        let [first, ..] = &self.shards;
+        let shard = self.shards.get(shard_of_name(topic)).unwrap_or(first);
+        let mut inside = shard.0.lock();
+        inside.changes += 1;
+        if let Some(count) = inside.topics.get_mut(topic) {
+            return change(count);
+        }
+        // The bound is over all shards. A topic that was counted stays, so that nothing is taken off.
+        let one_more = |topics: usize| (topics < TOPICS_MAX).then_some(topics + 1);
+        let counted = self
+            .topics
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        if counted.is_ok() {
+            change(inside.topics.entry(topic.into()).or_default());
+        }
     }
 
     /// Takes how many waited when they were counted last.
     pub fn load(&self, waiting: impl IntoIterator<Item = (Box<str>, i64)>) {
-        let mut inside = self.inside.lock();
         for (topic, count) in waiting {
-            inside.change(&topic, |known| known.waiting = count);
+            self.change(&topic, |known| known.waiting = count);
         }
     }
 
     /// Every topic with its count.
     #[must_use]
     pub fn all(&self) -> Vec<(String, Count)> {
-        let inside = self.inside.lock();
-        let all = inside.topics.iter();
-        all.map(|(topic, count)| (topic.to_string(), *count))
-            .collect()
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let inside = shard.0.lock();
+            let topics = inside.topics.iter();
+            all.extend(topics.map(|(topic, count)| (topic.to_string(), *count)));
+        }
+        all
     }
 
     /// Rises with every change.
     #[must_use]
     pub fn changes(&self) -> u64 {
-        self.inside.lock().changes
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.0.lock().changes).sum()
     }
 }
 
@@ -99,5 +115,29 @@ mod tests {
             counts.change(&format!("t{at}"), |count| count.waiting += 1);
         }
         assert_eq!(counts.all().len(), TOPICS_MAX);
+        let changes = counts.changes();
+        counts.change("one more", |count| count.waiting += 1);
+        counts.change("a", |count| count.waiting += 1);
+        assert_eq!(counts.changes(), changes + 2, "also of what is not counted");
+        assert_eq!(counts.all().len(), TOPICS_MAX, "in all shards together");
+    }
+
+    #[test]
+    fn counts_of_several_threads_add_up() {
+        const TOPICS: u64 = 40;
+        let counts = Counts::default();
+        std::thread::scope(|scope| {
+            for _thread in 0..4 {
+                scope.spawn(|| {
+                    for at in 0..TOPICS * 50 {
+                        counts.change(&format!("t{}", at % TOPICS), |count| count.waiting += 1);
+                    }
+                });
+            }
+        });
+        let all = counts.all();
+        assert_eq!(all.len() as u64, TOPICS);
+        assert!(all.iter().all(|(_topic, count)| count.waiting == 200));
+        assert_eq!(counts.changes(), TOPICS * 200);
     }
 }

@@ -53,6 +53,7 @@
 //! | [`codes`] | the numbers of requests and of answers |
 //! | [`turn`] | how much of what waits is worked off per turn |
 //! | [`mark`] | the hash of what names a message |
+//! | `shards` | which shard of shared state something belongs to |
 //! | [`bounds`] | what connections may occupy |
 //! | [`stats`] | what was done, in numbers |
 
@@ -96,6 +97,7 @@ pub mod request_context;
 pub mod requests;
 mod send;
 pub mod shape;
+mod shards;
 pub mod shared_state;
 pub mod sql;
 pub mod stats;

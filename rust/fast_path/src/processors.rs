@@ -105,9 +105,10 @@ impl<D: Disk> Processors<D> {
             Family::Transaction => self.transactions.process(cx, delivery, request),
             Family::Pop => self.pops.process(cx, request, how),
             Family::Offset => {
-                let merge = self.pops.merge();
+                let shards = self.pops.shards();
                 let release = |cx: &Context<'_, D, C>, group: &str, topic: &str, queue_id: i32| {
-                    merge.lock().release(cx, group, topic, queue_id);
+                    let shard = shards.of_group(group);
+                    shard.with(|merge| merge.release(cx, group, topic, queue_id));
                 };
                 self.offset.process(cx, request, release)
             }
@@ -166,7 +167,9 @@ impl<D: Disk> Processors<D> {
 
     /// Forgets what is known of a group, of a topic or of both together beside its offsets.
     pub(crate) fn remove(&mut self, group: Option<&str>, topic: Option<&str>) {
-        self.pops.merge().lock().remove(group, topic);
+        for shard in self.pops.shards().all() {
+            shard.with(|merge| merge.remove(group, topic));
+        }
         self.forget_gets(group, topic);
     }
 

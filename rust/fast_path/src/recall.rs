@@ -94,10 +94,12 @@ fn append_recall<D: Disk, C: Clock>(
     };
     let slot_ms = broker.timing.slot_of(&timed, now_ms)?;
     let out = slot_ms.unwrap_or(handle.deliver_ms).to_string();
-    let (delete, born) = (
-        format!("{}+{}", handle.topic, handle.uniq_key),
-        now_ms.to_string(),
-    );
+    let delete = if broker.timing.is_recalled_by_topic {
+        format!("{}+{}", handle.topic, handle.uniq_key)
+    } else {
+        handle.uniq_key.to_string()
+    };
+    let born = now_ms.to_string();
     let adds = [
         ("TAGS", TAG),
         (TIMER_DEL_UNIQKEY, delete.as_bytes()),

@@ -98,19 +98,6 @@ fn write_offsets(
 
 /// A record that has nothing but its topic and queue.
 fn bare(topic: &str, queue_id: i32) -> Result<Prepared<'_>, RecordError> {
-    let message = Message {
-        topic,
-        queue_id,
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp_ms: 0,
-        born_host: NOBODY,
-        store_host: NOBODY,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &[],
-        properties: &[],
-        version: None,
-    };
+    let message = Message::of(topic, queue_id, &[], NOBODY);
     Prepared::new(&message, &Limits { body_len_max: 0 })
 }

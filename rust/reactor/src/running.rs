@@ -190,6 +190,11 @@ impl<D: Disk, C: Clock> Running<D, C> {
 
     fn add(&mut self, id: ConnectionId, descriptor: OwnedFd) {
         let mut socket = Socket::new(descriptor);
+        // One that another loop had may have asked there.
+        let inside = self.home.locked();
+        let known = inside.path.connections.connection(id);
+        socket.has_asked = known.is_some_and(|each| each.has_asked);
+        drop(inside);
         let token = Token(usize::try_from(id.0).unwrap_or(usize::MAX));
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registry = self.poll.registry();

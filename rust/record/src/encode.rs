@@ -45,6 +45,28 @@ pub struct Message<'a> {
     pub version: Option<Version>,
 }
 
+impl<'a> Message<'a> {
+    /// A message with nothing but a body, born and stored by `host` at time 0: for those who fill in the
+    /// rest, or need no more.
+    #[must_use]
+    pub const fn of(topic: &'a str, queue_id: i32, body: &'a [u8], host: Host) -> Self {
+        Self {
+            topic,
+            queue_id,
+            flag: 0,
+            sys_flag: 0,
+            born_timestamp_ms: 0,
+            born_host: host,
+            store_host: host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body,
+            properties: b"",
+            version: None,
+        }
+    }
+}
+
 /// The configured limits of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

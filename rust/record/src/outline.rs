@@ -88,18 +88,10 @@ pub(crate) mod tests {
             }
         };
         let message = Message {
-            topic,
-            queue_id: 1,
             flag: 2,
-            sys_flag: 0,
             born_timestamp_ms: 3,
-            born_host: host,
-            store_host: host,
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body,
             properties,
-            version: None,
+            ..Message::of(topic, 1, body, host)
         };
         let limits = Limits {
             body_len_max: body.len(),

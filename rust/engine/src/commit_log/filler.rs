@@ -238,18 +238,11 @@ fn fill_hole(
 fn filler(gap: &Gap, at: u64, len: usize) -> Option<Vec<u8>> {
     let body = vec![0; len.checked_sub(filler_len_min(gap))?];
     let message = Message {
-        topic: DAMAGED_TOPIC,
-        queue_id: 0,
-        flag: 0,
         sys_flag: sys_flag::ROLLBACK,
         born_timestamp_ms: gap.store_ms.0,
-        born_host: NOBODY,
-        store_host: NOBODY,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &body,
         properties: &[],
         version: Some(Version::V1),
+        ..Message::of(DAMAGED_TOPIC, 0, &body, NOBODY)
     };
     encoded(&message, Vec::new(), gap, (0, at, gap.store_ms.0))
 }

@@ -10,6 +10,7 @@ mod pool;
 mod positions;
 mod prepare;
 mod reclaim;
+mod refresh;
 mod window;
 
 pub use chain::{Chain, Chunk};
@@ -19,4 +20,5 @@ pub use pool::{Pool, PoolBuffer};
 pub use positions::LogPositions;
 pub use prepare::Preparer;
 pub use reclaim::Reclaimer;
+pub use refresh::Refresh;
 pub use window::Window;

@@ -1,11 +1,12 @@
 //! The window of populated pages that runs ahead of the append (`DefaultMappedFile.warmMappedFile`).
 //! Called by the preparation thread. Knows no record, and makes no file.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::disk::{Disk, DiskFile, Region, SharedRegion};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mmap::Use;
 use crate::notice::Notices;
 use crate::segment::Segment;
@@ -30,6 +31,9 @@ const ZERO_STEP_BYTES: u64 = 64 * KIB;
 /// Zeros written per step: half a millisecond. What the thread looks at between two steps grows with
 /// the number of log files.
 const ZERO_ROUND_BYTES: u64 = MIB;
+/// Bytes touched per call of a refresh: 20 us where all are present, and what waits for the table of
+/// maps meanwhile waits no longer.
+const REFRESH_STEP_BYTES: u64 = MIB;
 /// Zeros are written at least so far ahead of the append: it comes there after some milliseconds
 /// at the earliest, and hardly ever waits for a write that lost its core in between.
 const ZERO_DISTANCE_BYTES: u64 = 4 * MIB;
@@ -148,13 +152,39 @@ impl Window {
                 end < missing.wanted
             }
             Err(error) => {
-                self.is_refused.store(true, Ordering::Relaxed);
-                notices.warn(format!(
-                    "{error}: pages are taken one by one as the append meets them"
-                ));
+                self.refuse(&error, notices);
                 false
             }
         }
+    }
+
+    /// Populates pages of `segment` once more: those of the positions `range` in it that the kernel has
+    /// taken back are read, the others are only touched.
+    ///
+    /// # Blocking
+    /// For the disk, where pages are read.
+    pub fn refresh<D: Disk>(&self, segment: &Segment<D>, range: Range<u64>, notices: &Notices) {
+        let Some(region) = segment.region() else {
+            return;
+        };
+        let mut at = range.start;
+        while at < range.end && !self.is_refused.load(Ordering::Relaxed) {
+            let len = REFRESH_STEP_BYTES.min(range.end - at);
+            // One by one the pages would take the disk's time each; and asked for long before, some
+            // would be gone again.
+            segment.file().advise(Some(Use::WillNeed), at, len);
+            if let Err(error) = region.populate(at, len) {
+                self.refuse(&error, notices);
+            }
+            at += len;
+        }
+    }
+
+    fn refuse(&self, error: &Error, notices: &Notices) {
+        self.is_refused.store(true, Ordering::Relaxed);
+        notices.warn(format!(
+            "{error}: pages are taken one by one as the append meets them"
+        ));
     }
 
     /// What a file of `len_bytes` lacks of the window.

@@ -248,18 +248,8 @@ mod tests {
             port: 10911,
         };
         let appended = store.writer().append(&Message {
-            topic: "t",
-            queue_id,
-            flag: 0,
-            sys_flag: 0,
             born_timestamp_ms: 1,
-            born_host: host,
-            store_host: host,
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body: b"body",
-            properties: b"",
-            version: None,
+            ..Message::of("t", queue_id, b"body", host)
         });
         appended.unwrap().end()
     }

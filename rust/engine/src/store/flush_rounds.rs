@@ -62,6 +62,10 @@ impl<'a, D: Disk, C: Clock> FlushRounds<'a, D, C> {
         }
         let positions = &self.files.positions;
         let (done, end) = (positions.flushed.position(), self.files.in_page_cache());
+        if end > done {
+            // After a rest the pages next to the append may be gone.
+            self.files.signals.prepare.notify();
+        }
         if self.cadence.is_due(done, end, self.clock.elapsed_ms()) {
             self.durability.flush()?;
         } else {

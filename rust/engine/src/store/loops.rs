@@ -1,7 +1,7 @@
 //! What each thread of a store does: it waits for its signal or its interval and makes the steps of one
 //! part. Named for their job, so that a stack dump reads like the architecture.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::scrub::STEP_BYTES;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::segment::LogFiles;
+use crate::segment::{LogFiles, Refresh};
 use crate::watermark::Signal;
 
 /// The scrub begins so long after the start, which has other things to do, and looks so often whether
@@ -97,10 +97,16 @@ fn each_ring<D: Disk>(
 
 fn prepare_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
     let files = &*store.files;
+    let refresh = RefCell::new(Refresh::default());
     // Removed files wait for their readers: look again now and then while there are any.
-    let interval = || (files.reclaimer.waiting() > 0).then_some(RETRY);
+    let reclaims = || (files.reclaimer.waiting() > 0).then_some(RETRY);
+    let interval = || refresh.borrow().interval().or_else(reclaims);
     let signal = ("preparation", &files.signals.prepare);
-    each_ring(files, signal, interval, || store.preparation.step());
+    each_ring(files, signal, interval, || {
+        let now_ms = store.clock.elapsed_ms();
+        store.preparation.refresh(&mut refresh.borrow_mut(), now_ms);
+        store.preparation.step()
+    });
     files.preparer.set_has_thread(false);
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::config::StoreConfig;
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
-use crate::segment::{LogFiles, Segment};
+use crate::segment::{LogFiles, Refresh, Segment};
 
 /// Makes files ready ahead of the append and lets maps go behind it.
 pub struct Preparation<D: Disk> {
@@ -61,6 +61,40 @@ impl<D: Disk> Preparation<D> {
         more |= files.reclaimer.step()?;
         self.cool_down(appended);
         Ok(more)
+    }
+
+    /// Populates the pages next to the append once more when it is time: what the kernel has taken back
+    /// since they were populated is read here, and not by the append under its lock.
+    ///
+    /// # Blocking
+    /// For the disk, where pages were taken back.
+    pub fn refresh(&self, refresh: &mut Refresh, now_ms: u64) {
+        let files = &*self.files;
+        let appended = files.positions.appended.position();
+        let Some(segment) = files.chain.find(appended) else {
+            return;
+        };
+        // A pool's bytes go through the file, and locked pages stay.
+        if files.pool.is_some() || segment.is_locked() {
+            return;
+        }
+        let next = files.preparer.peek();
+        let next = next.filter(|next| next.base() == segment.end());
+        let is_whole = segment.base() + segment.populated() == segment.end();
+        let populated = match &next {
+            Some(next) if is_whole => next.base() + next.populated(),
+            _ => segment.base() + segment.populated(),
+        };
+        let Some(range) = refresh.due(now_ms, appended, populated) else {
+            return;
+        };
+        for part in [Some(segment), next].into_iter().flatten() {
+            let (from, to) = (range.start.max(part.base()), range.end.min(part.end()));
+            if from < to {
+                let positions = from - part.base()..to - part.base();
+                files.window.refresh(&part, positions, &files.notices);
+            }
+        }
     }
 
     /// Unlocks files that are full: only what is written now is worth locked memory.

@@ -83,18 +83,9 @@ pub(crate) fn message<'a>(
         port: 10911,
     };
     Message {
-        topic: queue_key.0,
-        queue_id: queue_key.1,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties,
-        version: None,
+        ..Message::of(queue_key.0, queue_key.1, body, host)
     }
 }
 

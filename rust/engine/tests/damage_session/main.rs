@@ -81,18 +81,9 @@ pub(crate) fn append(
         port: 10911,
     };
     let message = Message {
-        topic,
-        queue_id,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties: b"KEYS\x01k\x02TAGS\x01t\x02",
-        version: None,
+        ..Message::of(topic, queue_id, body, host)
     };
     let done = store.writer().append(&message)?;
     Ok((done.physical_offset, done.queue_offset))

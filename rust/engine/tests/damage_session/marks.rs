@@ -228,18 +228,9 @@ fn zeros_that_a_client_sent_are_no_torn_text_once_they_were_durable() {
     properties.extend([0; 1_500]);
     for _ in 0..5 {
         let message = Message {
-            topic: "T",
-            queue_id: 0,
-            flag: 0,
-            sys_flag: 0,
             born_timestamp_ms: 1,
-            born_host: host,
-            store_host: host,
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body: b"body",
             properties: &properties,
-            version: None,
+            ..Message::of("T", 0, b"body", host)
         };
         store.writer().append(&message).unwrap();
     }

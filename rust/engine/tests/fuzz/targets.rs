@@ -62,18 +62,9 @@ fn message<'a>(topic: &'a str, body: &'a [u8], properties: &'a [u8]) -> Message<
         port: 10911,
     };
     Message {
-        topic,
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties,
-        version: None,
+        ..Message::of(topic, 0, body, host)
     }
 }
 

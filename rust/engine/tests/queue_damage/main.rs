@@ -50,18 +50,9 @@ fn append(store: &TwinStore, clock: &ManualClock, queue: (&str, i32), number: us
     };
     let body = body(queue, number);
     let message = Message {
-        topic: queue.0,
-        queue_id: queue.1,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &body,
         properties: b"TAGS\x01a\x02",
-        version: None,
+        ..Message::of(queue.0, queue.1, &body, host)
     };
     clock.advance(Duration::from_millis(10));
     store.writer().append(&message).unwrap().queue_offset

@@ -270,6 +270,8 @@ pub struct Timing {
     /// Whether they may be while the broker takes no messages
     /// (`allowRecallWhenBrokerNotWriteable`).
     pub is_recall_enabled_read_only: bool,
+    /// Whether a recall names the topic beside the unique key (`appendTopicForTimerDeleteKey`).
+    pub is_recalled_by_topic: bool,
 }
 
 impl Default for Timing {
@@ -282,6 +284,7 @@ impl Default for Timing {
             ahead_ms: 0,
             is_recall_enabled: false,
             is_recall_enabled_read_only: true,
+            is_recalled_by_topic: true,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::merge::{PopBufferMerge, pop_ms};
 use super::orders::Ordered;
 use super::points::{Acknowledgement, CheckPoint};
 use super::polling::PopLongPolling;
+use super::shards::PopShards;
 use crate::codes;
 use crate::connections::ResponseHead;
 use crate::context::Context;
@@ -57,7 +58,6 @@ impl AckProcessor<'_> {
         let request_context = &request.request_context;
         let done = match request.code {
             codes::ACK_MESSAGE => self.acknowledge(cx, request),
-            codes::BATCH_ACK_MESSAGE => self.acknowledge_many(cx, request),
             _ => {
                 let done = self.change_invisible(cx, request);
                 return cx.refuse_by(done, |cx, refused| {
@@ -99,9 +99,10 @@ impl AckProcessor<'_> {
         Ok(())
     }
 
-    fn acknowledge_many<D: Disk, C: Clock>(
-        &mut self,
+    /// Executes a batch of acknowledgements, each under the lock of its group's shard.
+    pub(super) fn acknowledge_many<D: Disk, C: Clock>(
         cx: &mut Context<'_, D, C>,
+        (shards, polling): (&PopShards, &mut PopLongPolling),
         request: &Request<'_>,
     ) -> Processed {
         let request_context = request.request_context;
@@ -120,7 +121,15 @@ impl AckProcessor<'_> {
         }
         let mut result = Ok(());
         for ack in &acks {
-            result = result.and(self.acknowledge_batch(cx, &request_context, ack, &broker));
+            let done = shards.of_group(&ack.group).with(|merge| {
+                AckProcessor { merge, polling }.acknowledge_batch(
+                    cx,
+                    &request_context,
+                    ack,
+                    &broker,
+                )
+            });
+            result = result.and(done);
         }
         result?;
         cx.connections.succeed(&request_context, None);

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
-use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::{Got, LoopEvents};
 
 use super::ack::AckProcessor;
 use super::look::{NotificationProcessor, peek, polling_info};
-use super::merge::PopBufferMerge;
+use super::shards::PopShards;
 use super::take::PopProcessor;
 use crate::codes;
 use crate::context::Context;
@@ -28,27 +27,26 @@ use crate::turn::{POPS_WORK, Slice};
 pub(crate) struct Pops {
     /// What is popped and not acknowledged: of all loops over a store, since a pop may be
     /// acknowledged on any connection.
-    merge: Arc<Mutex<PopBufferMerge>>,
+    shards: Arc<PopShards>,
     pub(crate) pop: PopProcessor,
     notification: NotificationProcessor,
 }
 
 impl Pops {
     /// Those of a loop, which is woken with `events`.
-    pub(crate) fn new(merge: Arc<Mutex<PopBufferMerge>>, events: &Arc<LoopEvents>) -> Self {
+    pub(crate) fn new(shards: Arc<PopShards>, events: &Arc<LoopEvents>) -> Self {
         let mut pop = PopProcessor::default();
-        pop.polling.number = merge.lock().loops.join(events);
+        pop.polling.number = shards.join(events);
         Self {
-            merge,
+            shards,
             pop,
             notification: NotificationProcessor::default(),
         }
     }
 
-    /// What is popped and not acknowledged. Its lock is held for one step: it is taken before those of
-    /// the consumer offsets and of the store, and never beside another of the fast path.
-    pub(crate) fn merge(&self) -> &Mutex<PopBufferMerge> {
-        &self.merge
+    /// What is popped and not acknowledged. The lock of a shard is held for one step.
+    pub(crate) fn shards(&self) -> &PopShards {
+        &self.shards
     }
 
     /// Executes a request by its code.
@@ -59,12 +57,19 @@ impl Pops {
         how: How,
     ) -> Processed {
         let (pop, notification) = (&mut self.pop, &mut self.notification);
-        with_merge(&self.merge, |merge| {
+        if request.code == codes::BATCH_ACK_MESSAGE {
+            let to = (&*self.shards, &mut pop.polling);
+            let done = AckProcessor::acknowledge_many(cx, to, request);
+            let done = cx.refuse(&request.request_context, done);
+            pop.run_woken_of_all(cx, &self.shards, &mut Slice::new(POPS_WORK));
+            return done;
+        }
+        // Without a group it is refused under any.
+        let group = request.field("consumerGroup").unwrap_or("");
+        self.shards.of_group(group).with(|merge| {
             let asked = match request.code {
                 codes::POP_MESSAGE => return pop.process(cx, merge, request, how),
-                codes::ACK_MESSAGE
-                | codes::BATCH_ACK_MESSAGE
-                | codes::CHANGE_MESSAGE_INVISIBLETIME => {
+                codes::ACK_MESSAGE | codes::CHANGE_MESSAGE_INVISIBLETIME => {
                     let polling = &mut pop.polling;
                     let done = AckProcessor { merge, polling }.process(cx, request);
                     let slice = &mut Slice::new(POPS_WORK);
@@ -90,7 +95,7 @@ impl Pops {
         messages: usize,
     ) {
         let polling = &mut self.pop.polling;
-        with_merge(&self.merge, |merge| {
+        self.shards.of_group(queue.1).with(|merge| {
             AckProcessor { merge, polling }.land(policy, queue, pop_time_ms, messages);
         });
     }
@@ -107,18 +112,19 @@ impl Pops {
     /// again what was asked.
     pub(crate) fn wake<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
         self.pop.polling.wake_all(cx.now_ms);
-        self.notification.run_due(cx, &mut self.merge.lock());
+        self.notification.run_due(cx, &self.shards);
     }
 
     /// Runs those that wait for this turn, those among them that other loops have woken.
     pub(crate) fn run_later<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
         let pop = &mut self.pop;
-        with_merge(&self.merge, |merge| {
-            pop.polling.wake_from_elsewhere(merge);
-            pop.run_later(cx, merge);
-            let polling = &pop.polling;
-            merge.loops.set_held(polling.number, polling.polls.len());
-        });
+        pop.polling.wake_from_elsewhere(&self.shards);
+        pop.run_later(cx, &self.shards);
+        let polling = &mut pop.polling;
+        if polling.held_in != 0 && polling.polls.is_empty() {
+            let held_in = std::mem::take(&mut polling.held_in);
+            self.shards.has_none_held(polling.number, held_in);
+        }
     }
 
     /// Goes on with a pop whose queue was read.
@@ -129,7 +135,8 @@ impl Pops {
         got: Result<Got<D>>,
     ) {
         let pop = &mut self.pop;
-        with_merge(&self.merge, |merge| pop.was_read(cx, merge, cold, got));
+        let shard = self.shards.of_group(&cold.run.pop.group);
+        shard.with(|merge| pop.was_read(cx, merge, cold, got));
     }
 
     /// Forgets what a connection asked: it is taken out in turns.
@@ -166,7 +173,7 @@ impl Pops {
     pub(crate) fn next_deadline_ms(&self, now_ms: u64) -> Option<u64> {
         let deadlines = [
             self.pop.polling.next_deadline_ms(now_ms),
-            self.merge.lock().next_due_ms(),
+            self.shards.first_due_ms(),
             self.notification.notices.next_deadline_ms(),
         ];
         deadlines.into_iter().flatten().min()
@@ -174,10 +181,9 @@ impl Pops {
 
     /// Names and numbers, for reports.
     pub(crate) fn shared_numbers(&self) -> [(&'static str, u64); 2] {
-        let merge = self.merge.lock();
         [
-            ("pops_open", merge.open() as u64),
-            ("pop_records", merge.stored()),
+            ("pops_open", self.shards.sum_open() as u64),
+            ("pop_records", self.shards.sum_stored()),
         ]
     }
 
@@ -185,20 +191,4 @@ impl Pops {
     pub(crate) fn held(&self) -> usize {
         self.pop.polling.polls.len() + self.notification.notices.len()
     }
-}
-
-/// Changes what is popped, then wakes the loops that have pops to run again: not under the lock.
-fn with_merge<T>(
-    merge: &Mutex<PopBufferMerge>,
-    change: impl FnOnce(&mut PopBufferMerge) -> T,
-) -> T {
-    let (done, woken) = {
-        let merge = &mut merge.lock();
-        let done = change(merge);
-        (done, merge.loops.take_woken())
-    };
-    for events in woken {
-        events.wake_descriptor().raise();
-    }
-    done
 }

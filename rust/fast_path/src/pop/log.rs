@@ -66,18 +66,9 @@ pub(super) fn put_record<D: Disk, C: Clock>(
     properties::rewrite(&[], &[], &adds, &mut text);
     let host: Host = broker.store_host;
     let appended = store.writer().append(&Message {
-        topic,
-        queue_id,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: store.wall_ms(),
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: record.body,
         properties: &text,
-        version: None,
+        ..Message::of(topic, queue_id, record.body, host)
     });
     appended
         .map(|appended| appended.end())

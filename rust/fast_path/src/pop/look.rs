@@ -13,6 +13,7 @@ use super::lines::{has_more_for, queues_of_line, watch_all};
 use super::merge::{PopBufferMerge, pop_ms};
 use super::polling::PopLongPolling;
 use super::polls::{Bounds, Polls, QueueKey, Waits};
+use super::shards::PopShards;
 use crate::codes;
 use crate::connections::{Connections, ResponseHead};
 use crate::context::Context;
@@ -153,13 +154,14 @@ impl NotificationProcessor {
     pub(super) fn run_due<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
-        merge: &mut PopBufferMerge,
+        shards: &PopShards,
     ) {
         let mut slice = Slice::new(POPS_WORK);
         while !slice.is_spent()
             && let Some(notice) = self.next(cx.now_ms, &mut slice)
         {
-            self.answer(cx, merge, notice);
+            let shard = shards.of_group(&notice.group);
+            shard.with(|merge| self.answer(cx, merge, notice));
             slice.spend_run(0);
         }
     }

@@ -1,6 +1,7 @@
 //! What is popped and not acknowledged: the buffer of pops, how many messages are in flight, ordered
 //! pops; stored as check points when they are due, and the offsets of groups that rest on them
-//! (`PopBufferMergeService`). The one interface to it for pops, acknowledgements and resets.
+//! (`PopBufferMergeService`). The one interface to it for pops, acknowledgements and resets. One for each
+//! shard of the groups (`shards`).
 
 use std::sync::Arc;
 
@@ -34,9 +35,34 @@ pub(super) fn pop_ms<D: Disk, C: Clock>(store: &Store<D, C>, policy: &Policy) ->
     store.wall_ms().saturating_add(ahead_ms)
 }
 
-/// What is popped and not acknowledged.
+/// What one drain still does, of all shards together.
+#[derive(Debug)]
+pub(super) struct DrainWork {
+    stored: usize,
+    group_queues: usize,
+}
+
+impl Default for DrainWork {
+    fn default() -> Self {
+        Self {
+            stored: STORED_PER_DRAIN,
+            group_queues: GROUP_QUEUES_PER_DRAIN,
+        }
+    }
+}
+
+impl DrainWork {
+    /// Whether the next drain is to go on.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.stored == 0 || self.group_queues == 0
+    }
+}
+
+/// What is popped and not acknowledged, of the groups of a shard.
 #[derive(Debug)]
 pub(crate) struct PopBufferMerge {
+    /// The number of the shard.
+    pub(super) shard: usize,
     /// What is popped and not settled.
     pub(super) buffer: Buffer,
     /// How many messages are popped and not acknowledged, while that has a bound.
@@ -54,8 +80,9 @@ pub(crate) struct PopBufferMerge {
 }
 
 impl PopBufferMerge {
-    pub(crate) fn new(offsets: Arc<ConsumerOffsets>) -> Self {
+    pub(crate) fn new(shard: usize, offsets: Arc<ConsumerOffsets>) -> Self {
         Self {
+            shard,
             buffer: Buffer::default(),
             in_flight: InFlight::default(),
             orders: Orders::default(),
@@ -218,10 +245,15 @@ impl PopBufferMerge {
     }
 
     /// Stores what has to be by now, and forgets what is unused.
-    pub(crate) fn settle_due<D: Disk, C: Clock>(&mut self, cx: &Context<'_, D, C>) {
-        let mut most = STORED_PER_DRAIN;
-        for buffer_slot in self.buffer.take_due(cx.now_ms, GROUP_QUEUES_PER_DRAIN) {
-            self.settle_group_queue(cx, buffer_slot, cx.now_ms, &mut most);
+    pub(super) fn settle_due<D: Disk, C: Clock>(
+        &mut self,
+        cx: &Context<'_, D, C>,
+        work: &mut DrainWork,
+    ) {
+        let due = self.buffer.take_due(cx.now_ms, work.group_queues);
+        work.group_queues -= due.len();
+        for buffer_slot in due {
+            self.settle_group_queue(cx, buffer_slot, cx.now_ms, &mut work.stored);
         }
         if cx.now_ms >= self.next_forget_ms {
             self.next_forget_ms = cx.now_ms + FORGET_MS;
@@ -283,6 +315,11 @@ impl PopBufferMerge {
     /// When a pop has to be stored, ms.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.buffer.next_due_ms()
+    }
+
+    /// When unused parts are looked for, ms.
+    pub(super) fn next_forget_ms(&self) -> u64 {
+        self.next_forget_ms
     }
 
     /// Pops that are open.

@@ -11,6 +11,7 @@
 //! | [`orders`] | ordered pops: pure |
 //! | [`polls`], `polling` | held pops, and those that were woken: pure |
 //! | `merge`, `log` | what is popped, stored as check points, and the offsets that rest on it |
+//! | `shards` | the same, by groups, each shard behind its lock |
 //! | `other_loops` | pops that wait on other loops: pure |
 //! | `check`, `lines` | who may pop; the queues of a pop |
 //! | `take`, `queue`, `answer` | the processor of pops: its steps, one queue, the answer |
@@ -39,7 +40,8 @@ mod polling;
 mod queue;
 mod retry;
 mod revived;
+mod shards;
 mod take;
 
 pub(crate) use family::Pops;
-pub(crate) use merge::PopBufferMerge;
+pub(crate) use shards::PopShards;

@@ -2,8 +2,8 @@
 //! lines that were woken for them there. An acknowledgement comes on any connection, and the pop that
 //! it lets go on may be held by another loop. Knows no pop and no store.
 //!
-//! It is part of what the lock of pops protects: a pop is held, and a line is woken, under that lock, so
-//! that none is missed in between.
+//! Each shard of the pops has one, as part of what its lock protects: a pop is held, and a line is woken,
+//! under that lock, so that none is missed in between.
 
 use std::sync::{Arc, Weak};
 
@@ -23,10 +23,10 @@ pub(super) type OwnedLine = (Box<str>, Box<str>, i32);
 pub(super) struct LoopNumber(usize);
 
 /// What is known of one loop.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct WaitingLoop {
     events: Weak<LoopEvents>,
-    /// Pops that it holds, at least.
+    /// Pops that it holds, those of other shards included; 0 for none.
     held: usize,
     /// Lines to wake there.
     lines: Vec<OwnedLine>,
@@ -38,25 +38,37 @@ pub(super) struct OtherLoops {
     loops: Vec<WaitingLoop>,
     /// Loops that have lines to take since the last call of [`OtherLoops::take_woken`].
     woken: Vec<Arc<LoopEvents>>,
+    /// Loops that have lines to take.
+    with_lines: usize,
 }
 
 impl OtherLoops {
     /// Takes a loop in; one that is gone leaves its number to it.
     pub(super) fn join(&mut self, events: &Arc<LoopEvents>) -> LoopNumber {
-        let joined = WaitingLoop {
-            events: Arc::downgrade(events),
-            held: 0,
-            lines: Vec::new(),
-        };
-        let free = self
-            .loops
-            .iter()
-            .position(|it| it.events.strong_count() == 0);
-        match free.and_then(|number| self.loops.get_mut(number)) {
-            Some(gone) => *gone = joined,
-            None => self.loops.push(joined),
+        let mut loops = self.loops.iter();
+        let free = loops.position(|it| it.events.strong_count() == 0);
+        let number = LoopNumber(free.unwrap_or(self.loops.len()));
+        self.join_as(number, events);
+        number
+    }
+
+    /// Takes a loop in under the number that it has elsewhere.
+    pub(super) fn join_as(&mut self, number: LoopNumber, events: &Arc<LoopEvents>) {
+        if self.loops.len() <= number.0 {
+            self.loops.resize_with(number.0 + 1, WaitingLoop::default);
         }
-        LoopNumber(free.unwrap_or(self.loops.len() - 1))
+        if let Some(gone) = self.loops.get_mut(number.0) {
+            self.with_lines -= usize::from(!gone.lines.is_empty());
+            *gone = WaitingLoop {
+                events: Arc::downgrade(events),
+                ..WaitingLoop::default()
+            };
+        }
+    }
+
+    /// Whether there are lines to take.
+    pub(super) fn has_lines(&self) -> bool {
+        self.with_lines > 0
     }
 
     /// Sets how many pops a loop holds.
@@ -79,6 +91,7 @@ impl OtherLoops {
                 continue;
             }
             if of_loop.lines.is_empty() {
+                self.with_lines += 1;
                 self.woken.extend(of_loop.events.upgrade());
             }
             let (topic, group, queue_id) = line;
@@ -89,7 +102,9 @@ impl OtherLoops {
     /// Takes the lines that others have woken for a loop.
     pub(super) fn take_lines(&mut self, number: LoopNumber) -> Vec<OwnedLine> {
         let of_loop = self.loops.get_mut(number.0);
-        of_loop.map_or_else(Vec::new, |it| std::mem::take(&mut it.lines))
+        let lines = of_loop.map_or_else(Vec::new, |it| std::mem::take(&mut it.lines));
+        self.with_lines -= usize::from(!lines.is_empty());
+        lines
     }
 
     /// Takes the loops whose descriptor is to be raised, once the lock is released.

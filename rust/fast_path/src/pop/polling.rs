@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use super::merge::PopBufferMerge;
 use super::other_loops::{Line, LoopNumber};
 use super::polls::{Polls, Waits};
+use super::shards::PopShards;
 use crate::pop_run::Pop;
 use crate::request_context::ConnectionId;
 use crate::turn::{POPS_WORK, Slice};
@@ -23,6 +24,8 @@ pub(crate) struct PopLongPolling {
     pub(super) is_cut: bool,
     /// Pops to run before anything else.
     pub(super) woken: Vec<Pop>,
+    /// The shards, a bit each, that know of pops held here.
+    pub(super) held_in: u64,
 }
 
 impl Waits for Pop {
@@ -58,8 +61,8 @@ impl PopLongPolling {
     }
 
     /// Wakes those whose lines other loops have woken, to be run at this drain.
-    pub(super) fn wake_from_elsewhere(&mut self, merge: &mut PopBufferMerge) {
-        for (topic, group, queue_id) in merge.loops.take_lines(self.number) {
+    pub(super) fn wake_from_elsewhere(&mut self, shards: &PopShards) {
+        for (topic, group, queue_id) in shards.take_lines_of(self.number) {
             let next = self.polls.next_of((&topic, &group, queue_id));
             self.later.extend(next);
         }

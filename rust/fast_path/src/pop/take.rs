@@ -18,6 +18,7 @@ use super::merge::{PopBufferMerge, pop_ms};
 use super::polling::PopLongPolling;
 use super::polls::Bounds;
 use super::queue::QueuePop;
+use super::shards::PopShards;
 use crate::codes;
 use crate::connections::PINNED_BYTES_MAX;
 use crate::context::Context;
@@ -108,28 +109,53 @@ impl PopProcessor {
         Ok(())
     }
 
-    /// Runs those that others have woken; what is left waits for the next drain.
+    /// Runs those that others have woken, all of the shard at hand; what is left waits for the next drain.
     pub(super) fn run_woken<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
         merge: &mut PopBufferMerge,
         slice: &mut Slice,
     ) {
-        while let Some(pop) = self.polling.woken.pop() {
-            if slice.is_spent() || cx.waits_for_log(WRITES_MAX_BYTES) {
-                self.polling.is_cut |= slice.is_spent();
-                self.polling.later.push_front(pop);
-            } else {
-                self.run_pop_in(cx, merge, pop, slice);
-            }
+        while let Some(pop) = self.next_woken_in(cx, slice) {
+            self.run_pop_in(cx, merge, pop, slice);
         }
+    }
+
+    /// Runs those that others have woken, of any shard; what is left waits for the next drain.
+    pub(super) fn run_woken_of_all<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        shards: &PopShards,
+        slice: &mut Slice,
+    ) {
+        while let Some(pop) = self.next_woken_in(cx, slice) {
+            let shard = shards.of_group(&pop.group);
+            shard.with(|merge| self.run_pop_in(cx, merge, pop, slice));
+        }
+    }
+
+    /// The next one that was woken; where no more can run, all wait for the next drain.
+    fn next_woken_in<D: Disk, C: Clock>(
+        &mut self,
+        cx: &Context<'_, D, C>,
+        slice: &Slice,
+    ) -> Option<Pop> {
+        let polling = &mut self.polling;
+        while let Some(pop) = polling.woken.pop() {
+            if !slice.is_spent() && !cx.waits_for_log(WRITES_MAX_BYTES) {
+                return Some(pop);
+            }
+            polling.is_cut |= slice.is_spent();
+            polling.later.push_front(pop);
+        }
+        None
     }
 
     /// Runs those that wait for this drain.
     pub(super) fn run_later<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
-        merge: &mut PopBufferMerge,
+        shards: &PopShards,
     ) {
         let mut slice = Slice::new(POPS_WORK);
         self.polling.is_cut = false;
@@ -142,8 +168,11 @@ impl PopProcessor {
             let Some(pop) = self.polling.later.pop_front() else {
                 return;
             };
-            self.run_pop_in(cx, merge, pop, &mut slice);
-            self.run_woken(cx, merge, &mut slice);
+            let shard = shards.of_group(&pop.group);
+            shard.with(|merge| {
+                self.run_pop_in(cx, merge, pop, &mut slice);
+                self.run_woken(cx, merge, &mut slice);
+            });
         }
     }
 
@@ -362,6 +391,7 @@ impl PopProcessor {
         let polls = &mut self.polling.polls;
         polls.hold(pop, queues, cx.now_ms, deadline_ms);
         merge.loops.set_held(self.polling.number, polls.len());
+        self.polling.held_in |= 1 << merge.shard;
         None
     }
 }

@@ -16,6 +16,7 @@ use mqcore_record::properties::{
 };
 use mqcore_record::sys_flag::TRANSACTION_MASK;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::LazyLock;
 
 use crate::mark::Mark;
 use crate::names::{DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC};
@@ -100,6 +101,9 @@ impl<'a> Identity<'a> {
     }
 }
 
+/// The marks that all loops use: so that one is made before any lock is taken.
+static OF_PROCESS: LazyLock<Marks> = LazyLock::new(Marks::default);
+
 /// Makes marks of identities: two hashes, with seeds of this process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Marks {
@@ -108,6 +112,11 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
+    /// Those of this process.
+    pub(crate) fn of_process() -> &'static Self {
+        &OF_PROCESS
+    }
+
     pub(crate) fn of(&self, identity: &Identity<'_>) -> Mark {
         let hash = |builder: &DefaultHashBuilder| {
             let mut hasher = builder.build_hasher();

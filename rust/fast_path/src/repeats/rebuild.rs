@@ -9,7 +9,7 @@ use mqcore_record::layout::HEAD_LEN_MAX;
 use mqcore_record::{Outline, peek_store_timestamp_ms};
 
 use super::Repeats;
-use super::identity::Identity;
+use super::identity::{Identity, Marks};
 
 /// Bytes read at once: some hundred small records, and little beside the body of a large one.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -38,7 +38,7 @@ pub(super) fn rebuild<D: Disk, C: Clock>(
 ) -> Result<Rebuilt> {
     let files = store.files();
     let end = files.readable();
-    let since_ms = now_ms.saturating_sub(repeats.window.length_ms());
+    let since_ms = now_ms.saturating_sub(repeats.length_ms);
     let from = first_file(store, since_ms, end)?;
     let mut done = Rebuilt {
         from,
@@ -70,8 +70,8 @@ pub(super) fn rebuild<D: Disk, C: Clock>(
                 Identity::of_stored(topic, outline.sys_flag, properties)
             });
             if let Some(identity) = identity {
-                let mark = repeats.marks.of(&identity);
-                repeats.window.insert(mark, at, outline.store_timestamp_ms);
+                let mark = Marks::of_process().of(&identity);
+                repeats.insert(mark, at, outline.store_timestamp_ms);
                 done.marks += 1;
             }
             done.records += 1;

@@ -1,4 +1,4 @@
-//! The window: marks of what was stored lately, with its place in the log, oldest first.
+//! The window of a shard: marks of what was stored lately, with its place in the log, oldest first.
 //!
 //! A ring keeps the marks in the order they came, a table of slots finds them. The memory of both
 //! is fixed when the window is made; where it is full, the oldest mark goes before its time. Pure
@@ -26,7 +26,7 @@ const MARK_BYTES: usize = ENTRY_BYTES + SLOT_BYTES + SLOT_BYTES / 2;
 /// leave; few, so that no send pays for thousands.
 const LEAVING_AT_ONCE: usize = 4;
 /// Parts of the window's length by which times are distinguished: what is older than the window by
-/// less than this is kept on. 24 hours keep their times in 24 KiB so.
+/// less than this is kept on. A window of any length keeps its times in 24 KiB so, beside its memory.
 const TIMES: i64 = 1_024;
 /// The most entries that a slot can name.
 const ENTRIES_MAX: usize = u32::MAX as usize - 1;
@@ -162,12 +162,6 @@ impl Window {
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
-    }
-
-    /// The length that was asked for, ms.
-    #[must_use]
-    pub fn length_ms(&self) -> i64 {
-        self.length_ms
     }
 
     /// Marks that left before their time, because the memory was full.

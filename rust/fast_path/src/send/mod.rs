@@ -171,9 +171,8 @@ impl SendProcessor {
         if seen.is_half && broker.rejects_transactions {
             return Err(refusals::transactions_forbidden(&broker.address).into());
         }
-        let mut remembered = self.repeats.lock();
-        let mark = remembered.mark_of(send, &seen);
-        if remembered.answer_repeat(cx, delivery, mark, (request, send), &seen)? {
+        let mut remembered = self.repeats.of_send(send, &seen);
+        if remembered.answer_repeat(cx, delivery, (request, send), &seen)? {
             return Ok(());
         }
         let (topic, queue_id, multi_tags) = match dead_letter.as_deref() {
@@ -204,7 +203,7 @@ impl SendProcessor {
         let appended = cx.store.writer().append(&draft.message(&target));
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
-        remembered.note_stored(cx.store, mark, &appended);
+        remembered.note_stored(cx.store, &appended);
         cx.connections.stats.sends += inner_offsets::span(sys_flag, text);
         cx.connections.stats.send_bytes += appended.len_bytes;
         if seen.is_half {
@@ -238,9 +237,8 @@ impl SendProcessor {
         if is_inner_batch(cx.store, send, &seen) {
             return self.store_inner_batch(cx, delivery, accepted);
         }
-        let mut remembered = self.repeats.lock();
-        let mark = remembered.mark_of_batch(request, send);
-        if remembered.answer_repeat(cx, delivery, mark, (request, send), &seen)? {
+        let mut remembered = self.repeats.of_batch(request, send);
+        if remembered.answer_repeat(cx, delivery, (request, send), &seen)? {
             return Ok(());
         }
         let parts = parts_of_batch(cx, &delivery.stamp, accepted)?;
@@ -296,9 +294,8 @@ impl SendProcessor {
         if !(1..=INNER_COUNT_MAX).contains(&messages) || seen.timed.is_asked() {
             return Err(cx.illegal().into());
         }
-        let mut remembered = self.repeats.lock();
-        let mark = remembered.mark_of(send, &seen);
-        if remembered.answer_repeat(cx, delivery, mark, (request, send), &seen)? {
+        let mut remembered = self.repeats.of_send(send, &seen);
+        if remembered.answer_repeat(cx, delivery, (request, send), &seen)? {
             return Ok(());
         }
         let body = if has_handles {
@@ -324,7 +321,7 @@ impl SendProcessor {
         let appended = cx.store.writer().append(&draft.message(&target));
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
-        remembered.note_stored(cx.store, mark, &appended);
+        remembered.note_stored(cx.store, &appended);
         cx.connections.stats.sends += messages;
         cx.connections.stats.send_bytes += appended.len_bytes;
         let mut stored = Stored::at(

@@ -2,7 +2,7 @@
 //! with the first's offsets, or lets it go on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::Appended;
@@ -21,22 +21,26 @@ use crate::parked::{Kind, Stored};
 use crate::properties::{self, Seen};
 use crate::readers::Job;
 use crate::refusals;
-use crate::repeats::identity::Identity;
+use crate::repeats::identity::{Identity, Marks};
 use crate::repeats::{
-    DuplicateCandidate, First, Looked, Patience, Repeats, claims, look, read_again,
+    DuplicateCandidate, First, Looked, Patience, RepeatNumbers, Repeats, RepeatsShard, claims,
+    look, read_again, shard_of,
 };
 use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
+use crate::shards::SHARDS;
 use crate::stop::{Processed, Stop};
 
 /// Bytes of sends whose firsts are read from the disk at the most: as many as may wait for the next
 /// log file.
 const LOOKING_BYTES_MAX: usize = 64 << 20;
 
-/// The sends of the last minutes, where they are remembered: one for all loops over a store, behind a
-/// lock of its own. The lock is held from the look for a first message until the new one is stored and
-/// remembered, so that of two copies on two connections one is stored. What is taken under it: the
-/// log's append lock, the parked responses of the caller's own loop.
+/// The sends of the last minutes, where they are remembered: one for all loops over a store, in shards by
+/// mark, each behind a lock of its own. The lock of a send's shard is held from the look for a first
+/// message until the new one is stored and remembered, so that of two copies on two connections one is
+/// stored. Never are two shards held: a batch has the shard of its first message, by which it is found
+/// when it comes again, and remembers its others afterwards, shard by shard. What is taken under a lock:
+/// the log's append lock, the parked responses of the caller's own loop.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RepeatedSends {
     shared: Arc<Shared>,
@@ -46,34 +50,117 @@ pub(crate) struct RepeatedSends {
 struct Shared {
     /// Whether sends are remembered: where they are not, no lock is taken.
     is_on: AtomicBool,
-    repeats: Mutex<Option<Repeats>>,
+    /// Bytes of requests whose firsts are being read from the disk: one sum for all shards, so that its
+    /// bound is that of all.
+    looking_bytes: AtomicUsize,
+    shards: [Shard; SHARDS],
+}
+
+/// What is remembered in a shard. By the cache line, so that one shard's lock does not slow down its
+/// neighbour.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard(Mutex<Option<RepeatsShard>>);
+
+type Guard<'a> = MutexGuard<'a, Option<RepeatsShard>>;
+
+impl Shared {
+    fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    fn lock(&self, mark: Mark) -> Guard<'_> {
+        let [first, ..] = &self.shards;
+        self.shards.get(shard_of(mark)).unwrap_or(first).0.lock()
+    }
+
+    /// Counts bytes of a request whose first is to be read; false when those are too many.
+    fn look_for(&self, bytes: usize) -> bool {
+        let with = |looking: usize| {
+            let sum = looking.saturating_add(bytes);
+            (sum <= LOOKING_BYTES_MAX).then_some(sum)
+        };
+        let counted = self
+            .looking_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
+        counted.is_ok()
+    }
+
+    /// Takes off what [`Shared::look_for`] has counted.
+    fn has_looked(&self, bytes: usize) {
+        self.looking_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// What is remembered, while one send is executed.
-pub(crate) struct Remembered<'a>(Option<MutexGuard<'a, Option<Repeats>>>);
+pub(crate) struct Remembered<'a> {
+    /// `None` where nothing is remembered.
+    shared: Option<&'a Shared>,
+    /// That of the message, or of the first of a batch; `None` when it does not count.
+    mark: Option<Mark>,
+    /// The shard of the mark.
+    inside: Option<Guard<'a>>,
+}
 
 impl RepeatedSends {
-    /// Remembers sends from now on; `None` does not, and forgets.
+    /// Remembers sends from now on; `None` does not, and forgets. Shard by shard: what is sent meanwhile
+    /// may be remembered or not.
     pub(crate) fn remember(&self, repeats: Option<Repeats>) {
-        let mut inside = self.shared.repeats.lock();
-        self.shared
-            .is_on
-            .store(repeats.is_some(), Ordering::Release);
-        *inside = repeats;
+        let is_on = repeats.is_some();
+        if !is_on {
+            self.shared.is_on.store(false, Ordering::Release);
+        }
+        let mut shards = repeats.into_iter().flat_map(|repeats| repeats.shards);
+        for shard in &self.shared.shards {
+            *shard.0.lock() = shards.next();
+        }
+        self.shared.is_on.store(is_on, Ordering::Release);
     }
 
-    /// What is remembered, for the length of one send.
-    pub(crate) fn lock(&self) -> Remembered<'_> {
-        let is_on = self.shared.is_on.load(Ordering::Acquire);
-        Remembered(is_on.then(|| self.shared.repeats.lock()))
+    /// What is remembered of a message, for the length of its send.
+    ///
+    /// # Blocking
+    /// While another loop executes a send of the same shard.
+    pub(crate) fn of_send(&self, send: &Send<'_>, seen: &Seen<'_>) -> Remembered<'_> {
+        self.of_identity(|| Identity::of_send(send.topic, seen, send.properties.as_bytes()))
+    }
+
+    /// What is remembered of the first message of a batch, for the length of its send.
+    ///
+    /// # Blocking
+    /// As [`RepeatedSends::of_send`].
+    pub(crate) fn of_batch(&self, request: &Request<'_>, send: &Send<'_>) -> Remembered<'_> {
+        self.of_identity(|| {
+            let first = items(request.body).next()?.ok()?;
+            Identity::of_part(send.topic, first.properties)
+        })
+    }
+
+    fn of_identity<'i>(&self, identity: impl FnOnce() -> Option<Identity<'i>>) -> Remembered<'_> {
+        let shared = Some(&*self.shared).filter(|shared| shared.is_on());
+        let identity = shared.and_then(|_shared| identity());
+        // Made before the lock is taken.
+        self.of_mark(identity.map(|identity| Marks::of_process().of(&identity)))
+    }
+
+    fn of_mark(&self, mark: Option<Mark>) -> Remembered<'_> {
+        let shared = Some(&*self.shared).filter(|shared| shared.is_on());
+        Remembered {
+            shared,
+            mark,
+            inside: shared.zip(mark).map(|(shared, mark)| shared.lock(mark)),
+        }
     }
 
     /// Names and numbers, for reports; none when nothing is remembered.
     pub(crate) fn numbers(&self, now_ms: i64) -> Vec<(&'static str, u64)> {
-        let remembered = self.lock();
-        remembered
-            .known()
-            .map_or_else(Vec::new, |repeats| repeats.numbers(now_ms).to_vec())
+        let shards = self.shared.shards.iter();
+        let each = shards.filter_map(|shard| {
+            let inside = shard.0.lock();
+            inside.as_ref().map(|it| RepeatNumbers::of(it, now_ms))
+        });
+        let all = each.reduce(RepeatNumbers::and);
+        all.map_or_else(Vec::new, |all| all.pairs().to_vec())
     }
 
     /// Has the first of a send read from the disk.
@@ -85,17 +172,11 @@ impl RepeatedSends {
     ) {
         let request_context =
             Request::of_command(candidate.connection, &candidate.command).request_context;
-        let is_taken = match self.lock().known_mut() {
-            Some(repeats) if repeats.looking_bytes + bytes <= LOOKING_BYTES_MAX => {
-                repeats.looking_bytes += bytes;
-                let is_taken = cx.readers.submit(Job::First(Box::new(candidate), bytes));
-                if !is_taken {
-                    repeats.looking_bytes -= bytes;
-                }
-                is_taken
-            }
-            _ => false,
-        };
+        let is_counted = self.shared.is_on() && self.shared.look_for(bytes);
+        let is_taken = is_counted && cx.readers.submit(Job::First(Box::new(candidate), bytes));
+        if is_counted && !is_taken {
+            self.shared.has_looked(bytes);
+        }
         if !is_taken {
             refuse_send(
                 cx.connections,
@@ -114,14 +195,12 @@ impl RepeatedSends {
         (candidate, bytes): (DuplicateCandidate, usize),
         looked: Looked,
     ) -> Option<DuplicateCandidate> {
-        let mut remembered = self.lock();
-        if let Some(repeats) = remembered.known_mut() {
-            repeats.looking_bytes = repeats.looking_bytes.saturating_sub(bytes);
-        }
+        self.shared.has_looked(bytes);
         if !cx.is_open(candidate.connection) {
             // Nobody waits any more; its client sends again where it wants to.
             return None;
         }
+        let mut remembered = self.of_mark(Some(candidate.mark));
         let request = Request::of_command(candidate.connection, &candidate.command);
         if let Looked::Same(first) = looked
             && let Some(send) = read_again(&request)
@@ -142,27 +221,8 @@ impl RepeatedSends {
 }
 
 impl Remembered<'_> {
-    fn known(&self) -> Option<&Repeats> {
-        self.0.as_ref()?.as_ref()
-    }
-
-    fn known_mut(&mut self) -> Option<&mut Repeats> {
-        self.0.as_mut()?.as_mut()
-    }
-
-    /// The mark of a single message; `None` when it does not count, or nothing is remembered.
-    pub(crate) fn mark_of(&self, send: &Send<'_>, seen: &Seen<'_>) -> Option<Mark> {
-        let repeats = self.known()?;
-        let identity = Identity::of_send(send.topic, seen, send.properties.as_bytes())?;
-        Some(repeats.mark(&identity))
-    }
-
-    /// The mark of the first message of a batch.
-    pub(crate) fn mark_of_batch(&self, request: &Request<'_>, send: &Send<'_>) -> Option<Mark> {
-        let repeats = self.known()?;
-        let first = items(request.body).next()?.ok()?;
-        let identity = Identity::of_part(send.topic, first.properties)?;
-        Some(repeats.mark(&identity))
+    fn known_mut(&mut self) -> Option<&mut RepeatsShard> {
+        self.inside.as_mut()?.as_mut()
     }
 
     /// Answers a send with the place of the same one that came before; false when there is none, so
@@ -171,11 +231,10 @@ impl Remembered<'_> {
         &mut self,
         cx: &mut Context<'_, D, C>,
         delivery: &mut Delivery<D>,
-        mark: Option<Mark>,
         (request, send): (&Request<'_>, &Send<'_>),
         seen: &Seen<'_>,
     ) -> Processed<bool> {
-        let (Some(mark), Some(repeats)) = (mark, self.known_mut()) else {
+        let (Some(mark), Some(repeats)) = (self.mark, self.known_mut()) else {
             return Ok(false);
         };
         let Some(physical_offset) = repeats.window.find(mark, cx.store.wall_ms()) else {
@@ -227,39 +286,88 @@ impl Remembered<'_> {
 
     /// Remembers that a message was stored.
     pub(crate) fn note_stored<D: Disk, C: Clock>(
-        &mut self,
+        mut self,
         store: &Store<D, C>,
-        mark: Option<Mark>,
-        physical_offset: &Appended,
+        appended: &Appended,
     ) {
-        if let (Some(repeats), Some(mark)) = (self.known_mut(), mark) {
+        if let (Some(mark), Some(repeats)) = (self.mark, self.known_mut()) {
             let now_ms = store.wall_ms();
             repeats
                 .window
-                .insert(mark, physical_offset.physical_offset, now_ms);
+                .insert(mark, appended.physical_offset, now_ms);
         }
     }
 
-    /// Remembers that the messages of a batch were stored.
+    /// Remembers that the messages of a batch were stored. A message of it that is sent alone meanwhile is
+    /// one that came before the batch.
     pub(crate) fn note_batch<D: Disk, C: Clock>(
-        &mut self,
+        mut self,
         store: &Store<D, C>,
         request: &Request<'_>,
         topic: &str,
         appended: &[Appended],
     ) {
-        let Some(repeats) = self.known_mut() else {
+        let Some(shared) = self.shared else {
             return;
         };
         let now_ms = store.wall_ms();
-        for (item, physical_offset) in items(request.body).zip(appended) {
-            let identity = item.ok().map(|item| item.properties);
-            if let Some(identity) = identity.and_then(|text| Identity::of_part(topic, text)) {
-                let mark = repeats.mark(&identity);
-                repeats
-                    .window
-                    .insert(mark, physical_offset.physical_offset, now_ms);
+        let parts = items(request.body).zip(appended);
+        let marks = parts.filter_map(|(item, appended)| {
+            let identity = Identity::of_part(topic, item.ok()?.properties)?;
+            let mark = Marks::of_process().of(&identity);
+            Some((mark, appended.physical_offset))
+        });
+        let mut marks: Vec<(Mark, u64)> = marks.collect();
+        // The shard that is held comes first, and is left before another one is taken.
+        let own = self.mark.map(shard_of);
+        marks.sort_by_key(|(mark, _offset)| {
+            let shard = shard_of(*mark);
+            (Some(shard) != own, shard)
+        });
+        for of_shard in marks.chunk_by(|one, other| shard_of(one.0) == shard_of(other.0)) {
+            let Some((first, _offset)) = of_shard.first() else {
+                continue;
+            };
+            if Some(shard_of(*first)) != own {
+                drop(self.inside.take());
+                self.inside = Some(shared.lock(*first));
+            }
+            if let Some(repeats) = self.known_mut() {
+                for (mark, physical_offset) in of_shard {
+                    repeats.window.insert(*mark, *physical_offset, now_ms);
+                }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_that_are_looked_for_have_one_bound_for_all_loops() {
+        const EACH: usize = 1 << 20;
+        let sends = RepeatedSends::default();
+        let loops: Vec<RepeatedSends> = (0..4).map(|_loop| sends.clone()).collect();
+        let taken = std::thread::scope(|scope| {
+            let look =
+                |one: &RepeatedSends| (0..40).filter(|_at| one.shared.look_for(EACH)).count();
+            let started: Vec<_> = loops
+                .iter()
+                .map(|one| scope.spawn(move || look(one)))
+                .collect();
+            let each = started.into_iter().map(|each| each.join().unwrap());
+            each.sum::<usize>()
+        });
+        assert_eq!(
+            taken,
+            LOOKING_BYTES_MAX / EACH,
+            "of more than twice as many"
+        );
+        assert!(!sends.shared.look_for(1));
+        sends.shared.has_looked(EACH);
+        assert!(sends.shared.look_for(EACH) && !sends.shared.look_for(1));
+        assert!(!sends.shared.look_for(usize::MAX));
     }
 }

@@ -110,18 +110,8 @@ impl Surroundings {
     /// Stores a message as a producer would, and dispatches it.
     fn append(&self, topic: &str, queue_id: i32, body: &[u8]) {
         let stored = self.store.writer().append(&Message {
-            topic,
-            queue_id,
-            flag: 0,
-            sys_flag: 0,
             born_timestamp_ms: START_MS,
-            born_host: HOST,
-            store_host: HOST,
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body,
-            properties: b"",
-            version: None,
+            ..Message::of(topic, queue_id, body, HOST)
         });
         stored.unwrap();
         self.dispatch();

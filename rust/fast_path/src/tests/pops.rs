@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use mqcore_engine::config::FlushDiskType;
-use mqcore_engine::lock::Mutex;
 
 use super::{Surroundings, command, request};
 use crate::codes;
 use crate::policy::Broker;
-use crate::pop::{PopBufferMerge, Pops};
+use crate::pop::{PopShards, Pops};
 use crate::stop::{Escalation, How, Processed, Stop};
 
 struct Popping {
@@ -23,9 +22,9 @@ impl Popping {
         broker.timing.is_enabled = true;
         broker.pops.has_buffer = true;
         around.policy.broker = Arc::new(broker);
-        let merge = PopBufferMerge::new(Arc::clone(&around.offsets));
+        let merge = PopShards::new(&around.offsets);
         Self {
-            pops: Pops::new(Arc::new(Mutex::new(merge)), around.store.first_loop()),
+            pops: Pops::new(Arc::new(merge), around.store.first_loop()),
             around,
         }
     }
@@ -60,7 +59,7 @@ fn what_is_popped_and_acknowledged_is_behind_the_offset() {
     let (code, _, answer) = popping.around.answer();
     assert_eq!(code, codes::SUCCESS);
     assert!(!answer.body.is_empty());
-    assert_eq!(popping.pops.merge().lock().open(), 1);
+    assert_eq!(popping.pops.shards().sum_open(), 1);
     let (time, queue) = (&answer.ext["popTime"], &answer.ext["reviveQid"]);
     let handle = format!("0 {time} 60000 {queue} 0 broker-a 0 0");
     let ack = [
@@ -72,7 +71,7 @@ fn what_is_popped_and_acknowledged_is_behind_the_offset() {
     ];
     assert_eq!(popping.process(codes::ACK_MESSAGE, &ack), Ok(()));
     assert_eq!(popping.around.answer().0, codes::SUCCESS);
-    assert_eq!(popping.pops.merge().lock().open(), 0);
+    assert_eq!(popping.pops.shards().sum_open(), 0);
     assert_eq!(popping.around.offsets.find("g", "t", 0), Some(1));
 }
 

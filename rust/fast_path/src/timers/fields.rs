@@ -42,9 +42,21 @@ impl<'a> TimedFields<'a> {
         fields
     }
 
-    /// What another message names to delete this one (`buildDeleteKey`).
+    /// Under which a message is found that another one deletes (`TimerMessageStore.buildDeleteKey` of
+    /// 5.3).
     pub(super) fn delete_key(&self) -> Option<Vec<u8>> {
         Some([self.real_topic?, b"+", self.uniq_key?].concat())
+    }
+
+    /// The key of the message that this one deletes, if it does. 5.3 writes it whole, 5.5 by default the
+    /// unique key alone; the topic is that of the message that deletes, then.
+    pub(super) fn deleted_key(&self) -> Option<Vec<u8>> {
+        let (written, topic) = (self.deletes?, self.real_topic?);
+        let rest = written.strip_prefix(topic);
+        if rest.is_some_and(|rest| rest.starts_with(b"+")) {
+            return Some(written.to_vec());
+        }
+        Some([topic, b"+", written].concat())
     }
 }
 

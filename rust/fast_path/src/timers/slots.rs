@@ -187,13 +187,13 @@ impl<D: Disk, C: Clock> Timers<D, C> {
                 continue;
             };
             let fields = TimedFields::of(view.properties);
-            if let (Some(key), Some(topic)) = (fields.deletes, fields.real_topic) {
+            if let (Some(key), Some(topic)) = (fields.deleted_key(), fields.real_topic) {
                 let topic = String::from_utf8_lossy(topic).into_owned().into_boxed_str();
                 let deletion = Deletion {
                     topic,
                     was_found: false,
                 };
-                slotted.deletions.insert(key.to_vec(), deletion);
+                slotted.deletions.insert(key, deletion);
             }
         }
         slotted.positions.extend(kept);

@@ -17,8 +17,8 @@ use mqcore_record::properties::{
 use mqcore_record::{CrcCheck, RecordView, offset_id};
 
 use super::decided::{Decided, queue_offsets};
-use super::ends::Half;
 use super::half;
+use super::remembered::Half;
 use crate::moved::record_of;
 use crate::names::{HALF_TOPIC, OP_HALF_TOPIC};
 

@@ -7,15 +7,15 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
-use mqcore_engine::lock::Mutex;
 use mqcore_record::properties::{CHECK_IMMUNITY_TIME_IN_SECONDS, PGROUP, lookup};
 use mqcore_record::sys_flag::COMMIT;
 use mqcore_record::{CrcCheck, Message, RecordView};
 
 use super::batch::Batch;
 use super::check::Checked;
-use super::ends::{Ends, Half, OpMessageRules};
+use super::ends::{Ends, Space};
 use super::half;
+use super::op_queues::{OpMessageRules, OpQueues};
 use crate::batches::RECORD_REST_BYTES;
 use crate::context::Context;
 use crate::delivery::Delivery;
@@ -39,9 +39,9 @@ const NOTE_PROPERTIES: &[u8] = b"WAIT\x01true\x02TAGS\x01d\x02";
 /// The processor of ends of transactions. Owns what is ended without an op message on disk yet, and
 /// what was ended lately.
 pub(crate) struct EndTransactionProcessor {
-    /// Of all loops over a store, since a transaction may end on any connection. Its lock is held for
-    /// one end, so that none ends twice, or one op message.
-    ends: Arc<Mutex<Ends>>,
+    /// Of all loops over a store. The lock of a half message's shard is held for one end, so that none
+    /// ends twice.
+    ends: Arc<Ends>,
     /// Half messages by topic.
     counts: Arc<Counts>,
     /// Buffer for the body of an op message.
@@ -49,7 +49,7 @@ pub(crate) struct EndTransactionProcessor {
 }
 
 impl EndTransactionProcessor {
-    pub(crate) fn new(ends: Arc<Mutex<Ends>>, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(ends: Arc<Ends>, counts: Arc<Counts>) -> Self {
         Self {
             ends,
             counts,
@@ -132,9 +132,9 @@ impl EndTransactionProcessor {
         let view = view.ok_or_else(refusals::no_half_message)?;
         check_end(cx, ending, &view)?;
         let known = half::known(&view);
-        let shared = Arc::clone(&self.ends);
-        let mut ends = shared.lock();
-        if let Some(before) = ends.decided(known) {
+        let ends = Arc::clone(&self.ends);
+        let mut remembered = ends.of_half(known);
+        if let Some(before) = remembered.decided(known) {
             return answer_repeated(cx, ending, before);
         }
         let batch = batch_of(ending, &view).map_err(refusals::bad_half_batch)?;
@@ -146,9 +146,8 @@ impl EndTransactionProcessor {
             return Err(Stop::Defer);
         }
         delivery.check_load(cx, &ending.request_context)?;
-        if !ends.has_space(view.queue_id) {
-            return Err(refusals::overload().into());
-        }
+        let space = ends.space(known.queue_id);
+        let space = space.ok_or_else(refusals::overload)?;
         match (ending.decision, &batch) {
             (Decision::Commit, Some(batch)) => {
                 store_batch_committed(cx, delivery, ending, (&view, batch))?;
@@ -156,48 +155,88 @@ impl EndTransactionProcessor {
             (Decision::Commit, None) => store_committed(cx, delivery, ending, &view)?,
             (Decision::Rollback, _) => cx.connections.succeed(&ending.request_context, None),
         }
-        self.note_end(cx, &mut ends, (ending, known), &view);
+        let copy = remembered.decide(known, ending.decision);
+        // Under the shard's lock, so that who has had it knows that the end is noted, or waits for it.
+        self.note_end(cx, space, (known.queue_id, known.offset), copy);
+        drop(remembered);
+        self.count_end(ending.decision, &view);
         Ok(())
     }
 
+    /// Notes that a half message is ended, and the newest copy of it: at once where each end has an op
+    /// message of its own, otherwise together with others.
     fn note_end<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
-        ends: &mut Ends,
-        (ending, known): (&Ending, Half),
-        view: &RecordView<'_>,
+        space: Space<'_>,
+        (queue_id, offset): (i32, u64),
+        copy: Option<u64>,
     ) {
         let rules = note_rules(&cx.policy.broker);
-        ends.decide(known, ending.decision, rules, cx.now_ms);
+        let scratch = &mut self.scratch;
+        let mut offsets = [Some(offset), copy].into_iter().flatten().peekable();
+        if !rules.is_batched {
+            while let Some(offset) = offsets.peek() {
+                scratch.clear();
+                scratch.extend(offset.to_string().bytes());
+                if !append_note(cx, queue_id, scratch) {
+                    break;
+                }
+                offsets.next();
+            }
+            if offsets.peek().is_none() {
+                return;
+            }
+        }
+        space.fill(|queues| {
+            for offset in offsets {
+                queues.wait(queue_id, offset, rules, cx.now_ms);
+            }
+            if rules.is_batched {
+                write_due(cx, queues, scratch);
+            } else {
+                queues.failed(queue_id, cx.now_ms);
+            }
+        });
+    }
+
+    fn count_end(&self, decision: Decision, view: &RecordView<'_>) {
         if let Some((topic, _queue)) = half::meant_for(view) {
             self.counts.change(topic, |count| {
                 count.waiting -= 1;
-                match ending.decision {
+                match decision {
                     Decision::Commit => count.committed += 1,
                     Decision::Rollback => count.rolled_back += 1,
                 }
             });
         }
-        write_due(cx, ends, &mut self.scratch);
     }
 
     /// Writes the op messages that are due.
     pub(crate) fn write_due_notes<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
-        write_due(cx, &mut self.ends.lock(), &mut self.scratch);
+        let scratch = &mut self.scratch;
+        let is_due = self.ends.next_due_ms().is_some_and(|ms| ms <= cx.now_ms);
+        if is_due {
+            self.ends
+                .with_op_queues(|queues| write_due(cx, queues, scratch));
+        }
     }
 
-    /// Writes all op messages; true when none is left.
+    /// Writes all op messages, of ends that other loops execute meanwhile too; true when none is left.
     pub(crate) fn write_op_messages<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
     ) -> bool {
-        let mut ends = self.ends.lock();
-        while let Some(queue_id) = ends.any() {
-            if !write_note(cx, &mut ends, queue_id, &mut self.scratch) {
-                return false;
+        self.ends.wait_executed();
+        let scratch = &mut self.scratch;
+        self.ends.with_op_queues(|queues| {
+            while let Some(queue_id) = queues.any() {
+                if !write_note(cx, queues, queue_id, scratch) {
+                    return false;
+                }
             }
-        }
-        true
+            true
+        })
     }
 
     /// Takes what a round of the check did; returns of each copy whether it was ended meanwhile.
@@ -206,41 +245,51 @@ impl EndTransactionProcessor {
         cx: &mut Context<'_, D, C>,
         done: &Checked,
     ) -> Vec<bool> {
-        let rules = note_rules(&cx.policy.broker);
+        let (rules, now_ms) = (note_rules(&cx.policy.broker), cx.now_ms);
         for topic in &done.given_up {
             self.counts.change(topic, |count| {
                 count.waiting -= 1;
                 count.given_up += 1;
             });
         }
-        let (mut ends, now_ms) = (self.ends.lock(), cx.now_ms);
         let copies = done.copies.iter();
-        let ended = copies.map(|copied| ends.copied(copied.from, copied.to, rules, now_ms));
+        let ended = copies.map(|copied| {
+            let is_ended = self
+                .ends
+                .of_half(copied.from)
+                .copied(copied.from, copied.to);
+            if is_ended {
+                let queue_id = copied.from.queue_id;
+                self.ends
+                    .with_op_queues(|queues| queues.wait(queue_id, copied.to, rules, now_ms));
+            }
+            is_ended
+        });
         let ended = ended.collect();
-        write_due(cx, &mut ends, &mut self.scratch);
+        self.write_due_notes(cx);
         ended
     }
 
     /// When an op message is due, ms.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        self.ends.lock().next_due_ms()
+        self.ends.next_due_ms()
     }
 
     /// Ends that have no op message yet.
     pub(crate) fn waiting(&self) -> usize {
-        self.ends.lock().waiting()
+        self.ends.with_op_queues(|queues| queues.waiting())
     }
 }
 
 /// Writes the op messages that are due.
 fn write_due<D: Disk, C: Clock>(
-    cx: &mut Context<'_, D, C>,
-    ends: &mut Ends,
+    cx: &Context<'_, D, C>,
+    queues: &mut OpQueues,
     scratch: &mut Vec<u8>,
 ) {
-    while let Some(queue_id) = ends.due(cx.now_ms) {
-        if !write_note(cx, ends, queue_id, scratch) {
-            ends.failed(queue_id, cx.now_ms);
+    while let Some(queue_id) = queues.due(cx.now_ms) {
+        if !write_note(cx, queues, queue_id, scratch) {
+            queues.failed(queue_id, cx.now_ms);
             return;
         }
     }
@@ -248,41 +297,33 @@ fn write_due<D: Disk, C: Clock>(
 
 /// Writes the next op message of a queue; false when it could not be written.
 fn write_note<D: Disk, C: Clock>(
-    cx: &mut Context<'_, D, C>,
-    ends: &mut Ends,
+    cx: &Context<'_, D, C>,
+    queues: &mut OpQueues,
     queue_id: i32,
     scratch: &mut Vec<u8>,
 ) -> bool {
     let rules = note_rules(&cx.policy.broker);
-    let count = ends.next_op_message(queue_id, rules, scratch);
-    let store_host = cx.policy.broker.store_host;
-    let is_ready = cx
-        .store
-        .writer()
-        .is_ready_for((scratch.len() + RECORD_REST_BYTES) as u64);
-    let is_written = is_ready
-        && cx
-            .store
-            .writer()
-            .append(&Message {
-                topic: OP_HALF_TOPIC,
-                queue_id,
-                flag: 0,
-                sys_flag: 0,
-                born_timestamp_ms: cx.store.wall_ms(),
-                born_host: store_host,
-                store_host,
-                reconsume_times: 0,
-                prepared_transaction_offset: 0,
-                body: scratch,
-                properties: NOTE_PROPERTIES,
-                version: None,
-            })
-            .is_ok();
+    let count = queues.next_op_message(queue_id, rules, scratch);
+    let is_written = append_note(cx, queue_id, scratch);
     if is_written {
-        ends.written(queue_id, count, rules, cx.now_ms);
+        queues.written(queue_id, count, rules, cx.now_ms);
     }
     is_written
+}
+
+/// Appends an op message; false when it could not be stored.
+fn append_note<D: Disk, C: Clock>(cx: &Context<'_, D, C>, queue_id: i32, body: &[u8]) -> bool {
+    let store_host = cx.policy.broker.store_host;
+    let writer = cx.store.writer();
+    let is_ready = writer.is_ready_for((body.len() + RECORD_REST_BYTES) as u64);
+    is_ready
+        && writer
+            .append(&Message {
+                born_timestamp_ms: cx.store.wall_ms(),
+                properties: NOTE_PROPERTIES,
+                ..Message::of(OP_HALF_TOPIC, queue_id, body, store_host)
+            })
+            .is_ok()
 }
 
 /// What is to be committed of a half message of a batch; `None` for any other.

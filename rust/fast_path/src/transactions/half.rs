@@ -9,7 +9,7 @@ use mqcore_record::properties::{
 use mqcore_record::sys_flag::{COMMIT, TRANSACTION_MASK};
 use mqcore_record::{Message, RecordView};
 
-use super::ends::Half;
+use super::remembered::Half;
 use crate::delivery::route::DeliveryRoute;
 use crate::moved::{moved, record_at};
 use crate::names::{CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_QUEUE, TIMER_TOPIC};

@@ -8,7 +8,9 @@
 //! | module | what |
 //! |---|---|
 //! | `end` | END_TRANSACTION: checks, the committed message, the op message |
-//! | [`ends`] | what is ended without an op message on disk yet, and what was ended lately |
+//! | `ends` | what is ended, of all loops: its shards, its locks and their order |
+//! | [`remembered`] | what was ended lately, and its copies |
+//! | `op_queues` | what is ended without an op message on disk yet |
 //! | [`decided`] | which offsets of the half queue are ended by op messages |
 //! | [`check`] | one round over the half queue |
 //! | [`batch`] | a half message of a batch: its commit |
@@ -18,7 +20,10 @@ pub mod batch;
 pub mod check;
 pub mod decided;
 mod end;
-pub mod ends;
+mod ends;
 mod half;
+mod op_queues;
+pub mod remembered;
 
 pub(crate) use end::EndTransactionProcessor;
+pub(crate) use ends::Ends;

@@ -19,13 +19,13 @@ const KEYS: usize = 300;
 type Path = FastPath<TwinDisk, mqcore_engine::clock::ManualClock>;
 
 /// Another loop: its fast path and a client of it.
-struct Loop {
-    fast_path: Path,
-    client: ConnectionId,
+pub(crate) struct Loop {
+    pub(crate) fast_path: Path,
+    pub(crate) client: ConnectionId,
 }
 
 impl Serving {
-    fn another_loop(&self) -> Loop {
+    pub(crate) fn another_loop(&self) -> Loop {
         let mut fast_path = self.fast_path.beside(0).unwrap();
         fast_path.policy = self.fast_path.policy.clone();
         fast_path.decide_broker(self.fast_path.policy.broker.as_ref().clone());
@@ -34,7 +34,7 @@ impl Serving {
     }
 
     /// Goes on as a client of the other loop.
-    fn change_loop(&mut self, other: &mut Loop) {
+    pub(crate) fn change_loop(&mut self, other: &mut Loop) {
         std::mem::swap(&mut self.fast_path, &mut other.fast_path);
         std::mem::swap(&mut self.client, &mut other.client);
     }
@@ -164,7 +164,7 @@ fn a_held_pop_is_answered_on_its_loop_by_a_send_on_another() {
 }
 
 /// A pop that may be held, as a client sends it.
-fn held_pop(popped: &mut Popped, more: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn held_pop(popped: &mut Popped, more: &[(&str, &str)]) -> Vec<u8> {
     let now = popped.serving.store.wall_ms().to_string();
     let mut fields = vec![("pollTime", "15000"), ("bornTime", now.as_str())];
     fields.extend(more);
@@ -173,7 +173,7 @@ fn held_pop(popped: &mut Popped, more: &[(&str, &str)]) -> Vec<u8> {
 
 /// What a held pop of another loop was answered once that loop was woken: `popped` is on the loop that
 /// woke it.
-fn answered_elsewhere(popped: &mut Popped, other: &mut Loop) -> Vec<(i32, usize)> {
+pub(crate) fn answered_elsewhere(popped: &mut Popped, other: &mut Loop) -> Vec<(i32, usize)> {
     assert!(is_woken(&other.fast_path), "the loop that holds the pop");
     assert!(!is_woken(&popped.serving.fast_path));
     popped.serving.change_loop(other);

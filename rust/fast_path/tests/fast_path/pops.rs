@@ -438,18 +438,9 @@ fn note(popped: &Popped, tag: &str, body: &str) {
     let properties = format!("TAGS\u{1}{tag}\u{2}");
     let store_host = host(10_911);
     let message = Message {
-        topic: REVIVE,
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: popped.serving.store.wall_ms(),
-        born_host: store_host,
-        store_host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: body.as_bytes(),
         properties: properties.as_bytes(),
-        version: None,
+        ..Message::of(REVIVE, 0, body.as_bytes(), store_host)
     };
     popped.serving.store.writer().append(&message).unwrap();
 }

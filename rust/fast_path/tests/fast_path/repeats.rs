@@ -27,11 +27,11 @@ fn reported(answer: &Command) -> Sent {
     (field("msgId"), field("queueId"), field("queueOffset"))
 }
 
-fn text(key: &str) -> String {
+pub(crate) fn text(key: &str) -> String {
     format!("UNIQ_KEY\u{1}{key}\u{2}TAGS\u{1}a\u{2}")
 }
 
-fn batch(parts: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn batch(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();
     for (key, part) in parts {
         let properties = text(key);
@@ -60,13 +60,13 @@ impl Serving {
         reported(&self.ask(&send_with(1, &fields, body)))
     }
 
-    fn batched(&mut self, parts: &[(&str, &[u8])]) -> Sent {
+    pub(crate) fn batched(&mut self, parts: &[(&str, &[u8])]) -> Sent {
         let fields = [("i", ""), ("m", "true")];
         reported(&self.ask(&send_with(1, &fields, &batch(parts))))
     }
 
     /// The store is opened anew, after a stop or after a kill.
-    fn reopened(&mut self, is_killed: bool) -> Rebuilt {
+    pub(crate) fn reopened(&mut self, is_killed: bool) -> Rebuilt {
         let config = self.store.config().clone();
         if is_killed {
             self.store.abandon();

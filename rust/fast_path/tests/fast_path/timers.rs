@@ -268,7 +268,15 @@ fn a_level_counts_before_a_time() {
 
 #[test]
 fn a_recalled_message_never_comes_and_others_do() {
-    let mut timed = Timed::new(config(1_000, 172_800), timing());
+    for is_recalled_by_topic in [true, false] {
+        recall_one_of_two(is_recalled_by_topic);
+    }
+}
+
+fn recall_one_of_two(is_recalled_by_topic: bool) {
+    let mut timing = timing();
+    timing.is_recalled_by_topic = is_recalled_by_topic;
+    let mut timed = Timed::new(config(1_000, 172_800), timing);
     let answer = timed.send_at("A", SECOND_MS + 5_000);
     timed.send_at("B", SECOND_MS + 5_000);
     timed.tick();

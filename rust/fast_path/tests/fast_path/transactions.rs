@@ -12,7 +12,7 @@ pub(crate) const HALF: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 pub(crate) const NOTES: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
 pub(crate) const COMMIT: &str = "8";
 pub(crate) const ROLLBACK: &str = "12";
-const BATCHING: i32 = 483;
+pub(crate) const BATCHING: i32 = 483;
 
 /// A half message as it was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Serving {
     }
 }
 
-fn ending(half: Half, state: &str, more: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn ending(half: Half, state: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let (offset, physical) = (half.offset.to_string(), half.physical.to_string());
     let usual = [
         ("producerGroup", "p"),

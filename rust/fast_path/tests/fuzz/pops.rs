@@ -210,18 +210,9 @@ fn put(popped: &Popped, tag: &str, body: &[u8]) {
     let host = host(1);
     let properties = format!("TAGS\u{1}{tag}\u{2}");
     let message = Message {
-        topic: REVIVE,
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: START_MS,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties: properties.as_bytes(),
-        version: None,
+        ..Message::of(REVIVE, 0, body, host)
     };
     store.writer().append(&message).unwrap();
 }
