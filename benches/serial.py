@@ -3,7 +3,8 @@
 Joins what the two builds of the Rust bench `serial` left (processor time of a request; how long
 it held each lock that all reactors share), measures the processor time of the interpreter's thread
 in a running broker without reactors and with one, and prints what Amdahl's law makes of it:
-1 / (s + (1 - s) / n) times the rate of one core on n cores, and at the most 1 / serial time.
+1 / (s + (1 - s) / n) times the rate of one core on n cores for requests of many shards, and at the
+most 1 / serial time for those of one.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ OUT = TARGET / "mqcore-benches" / "serial.json"
 CORES = (4, 8, 16)
 SECONDS = 3 if IS_QUICK else 8
 LOADS = ((8, 32), (64, 1))
-# What a lock protects, as the type of it is called, and its name here. Locks of the first three are
-# held while others are taken: those others are part of their time.
-OUTER = {"PopBufferMerge": "pops", "Ends": "ends", "Repeats": "repeats"}
+# What a lock protects, as the type of it is called, and its name here. Of the first three there is
+# one for each shard; they are held while others are taken: those others are part of their time.
+OUTER = {"PopBufferMerge": "pops", "Remembered": "ends", "RepeatsShard": "repeats"}
 INNER = {
+    "OpQueues": "op messages",
     "Guarded": "append lock",
     "consumer_offsets": "offsets",
     "half_counts": "half messages",
@@ -41,6 +43,8 @@ INNER = {
     "QueueState": "its queue",
     "OpenFiles": "files of queues",
 }
+# Those of which requests of other shards hold another one.
+SHARDED = {*OUTER.values(), "half messages"}
 # Below this a lock is none that anybody waits for, ns per request.
 SHOWN_NS_MIN = 1.0
 
@@ -61,9 +65,14 @@ class Kind:
 
     @property
     def serial_ns(self) -> float:
-        """Time under shared locks: of the outer lock where there is one, else of all."""
+        """Time under the locks of requests of one shard: of the outer one if any, else of all."""
         outer = [ns for name, ns in self.locks_ns.items() if name in OUTER.values()]
         return max(outer) if outer else sum(self.locks_ns.values())
+
+    @property
+    def common_ns(self) -> float:
+        """Time under locks that requests of all shards share."""
+        return sum(ns for name, ns in self.locks_ns.items() if name not in SHARDED)
 
     @property
     def slowest_ns(self) -> float:
@@ -117,7 +126,8 @@ def per_second(ns: float) -> str:
 def kinds_table(found: list[Kind], sockets: dict[str, float]) -> Table:
     """The table of locks; sends once more with what their sockets cost."""
     table = Table(title=f"time under shared locks, {MACHINE}")
-    for column in ("request", "total ns", "under locks, ns", "serial share"):
+    columns = ("request", "total ns", "under locks, ns", "serial share", "of other shards")
+    for column in columns:
         table.add_column(column)
     for cores in CORES:
         table.add_column(f"{cores} cores", justify="right")
@@ -129,10 +139,12 @@ def kinds_table(found: list[Kind], sockets: dict[str, float]) -> Table:
     for kind in (*found, *beside):
         # What is counted of inner holds is part of an outer one, and of no request.
         share = min(1.0, kind.serial_ns / kind.total_ns)
+        common = min(1.0, kind.common_ns / kind.total_ns)
         held = ", ".join(f"{name} {ns:.0f}" for name, ns in kind.locks_ns.items()) or "none"
-        gains = [f"{amdahl(share, cores):.1f}x" for cores in CORES]
+        gains = [f"{amdahl(common, cores):.1f}x" for cores in CORES]
         total, ceiling = f"{kind.total_ns:,.0f}", per_second(kind.slowest_ns)
-        table.add_row(kind.name, total, held, f"{share:.3f}", *gains, ceiling)
+        shares = (f"{share:.3f}", f"{common:.3f}")
+        table.add_row(kind.name, total, held, *shares, *gains, ceiling)
     return table
 
 

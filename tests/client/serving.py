@@ -30,6 +30,8 @@ from mqcore.standalone import Standalone, namesrv_settings_of
 
 _T = TypeVar("_T")
 
+# Of asyncio: the task of an accept, its transport, what that calls; and one more.
+TURNS_OF_ACCEPT = 4
 STORED = {"msgId": "7F00000100002A9F0000000000000000", "queueId": "0", "queueOffset": "0"}
 
 
@@ -159,6 +161,9 @@ class Scripted:
             self.ports.append(bound.port)
 
     async def stop(self) -> None:
+        # A connection that was just accepted gets its transport in the next turns.
+        for _ in range(TURNS_OF_ACCEPT):
+            await asyncio.sleep(0)
         for server in self._servers:
             await server.close(grace_s=0.0)
 

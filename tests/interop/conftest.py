@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from full_disks import full_disk
 from interop.driver import Driver, driving
 from interop.install import JavaMissingError
 from interop.official import NEWEST, VERSIONS, Official, official_release
@@ -19,6 +20,8 @@ from interop.servers import (
 
 
 def _released(version: str) -> Iterator[Official]:
+    if reason := full_disk():
+        pytest.fail(reason, pytrace=False)
     try:
         official = official_release(version)
     except JavaMissingError as missing:

@@ -4,9 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
-use mqcore_engine::lock::Mutex;
 
-use crate::shards::{SHARDS, shard_of_name};
+use crate::shards::{Shards, shard_of_name};
 
 /// Topics counted at the most: a broker has some thousands, and what a half message names may be
 /// gone since.
@@ -26,11 +25,7 @@ pub struct Count {
     pub given_up: u64,
 }
 
-/// The topics of a shard. By the cache line, so that one shard's lock does not slow down its neighbour.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Shard(Mutex<Inside>);
-
+/// The topics of a shard.
 #[derive(Debug, Default)]
 struct Inside {
     topics: HashMap<Box<str>, Count>,
@@ -41,7 +36,7 @@ struct Inside {
 /// count here. Nothing is called while one is held, and never two are.
 #[derive(Debug, Default)]
 pub struct Counts {
-    shards: [Shard; SHARDS],
+    shards: Shards<Inside>,
     /// Topics of all shards.
     topics: AtomicUsize,
 }
@@ -49,9 +44,7 @@ pub struct Counts {
 impl Counts {
     /// Changes the count of a topic.
     pub fn change(&self, topic: &str, change: impl FnOnce(&mut Count)) {
-        let [first, ..] = &self.shards;
-        let shard = self.shards.get(shard_of_name(topic)).unwrap_or(first);
-        let mut inside = shard.0.lock();
+        let mut inside = self.shards.lock(shard_of_name(topic));
         inside.changes += 1;
         if let Some(count) = inside.topics.get_mut(topic) {
             return change(count);
@@ -77,8 +70,8 @@ impl Counts {
     #[must_use]
     pub fn all(&self) -> Vec<(String, Count)> {
         let mut all = Vec::new();
-        for shard in &self.shards {
-            let inside = shard.0.lock();
+        for shard in self.shards.all() {
+            let inside = shard.lock();
             let topics = inside.topics.iter();
             all.extend(topics.map(|(topic, count)| (topic.to_string(), *count)));
         }
@@ -88,8 +81,8 @@ impl Counts {
     /// Rises with every change.
     #[must_use]
     pub fn changes(&self) -> u64 {
-        let shards = self.shards.iter();
-        shards.map(|shard| shard.0.lock().changes).sum()
+        let shards = self.shards.all();
+        shards.map(|shard| shard.lock().changes).sum()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which shard of shared state something belongs to: state of many names is in several parts, each behind
-//! a lock of its own, so that requests about different names do not wait for one another. Pure functions;
-//! knows no state.
+//! a lock of its own, so that requests about different names do not wait for one another. Knows nothing of
+//! what is in them.
+
+use mqcore_engine::lock::{Mutex, MutexGuard};
 
 /// Shards: some more than a large broker has reactors, so that few of what is asked for at the same time
 /// share one; few enough that a report looks at all of them.
@@ -10,6 +12,36 @@ pub(crate) const SHARDS: usize = 16;
 const SHARD_BITS: u32 = SHARDS.trailing_zeros();
 
 const _: () = assert!(SHARDS.is_power_of_two());
+
+/// A lock for each shard.
+#[derive(Debug, Default)]
+pub(crate) struct Shards<T>([Shard<T>; SHARDS]);
+
+/// By the cache line, so that one shard's lock does not slow down its neighbour.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard<T>(Mutex<T>);
+
+impl<T> Shards<T> {
+    /// What `each` makes for the number of a shard.
+    pub(crate) fn from_fn(mut each: impl FnMut(usize) -> T) -> Self {
+        Self(std::array::from_fn(|at| Shard(Mutex::new(each(at)))))
+    }
+
+    /// What is in a shard; the number is one that [`shard_of_number`] or [`shard_of_name`] gave.
+    ///
+    /// # Blocking
+    /// While another thread has this shard.
+    pub(crate) fn lock(&self, shard: usize) -> MutexGuard<'_, T> {
+        let [first, ..] = &self.0;
+        self.0.get(shard).unwrap_or(first).0.lock()
+    }
+
+    /// Every shard.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Mutex<T>> {
+        self.0.iter().map(|shard| &shard.0)
+    }
+}
 
 /// The shard of a number: numbers that follow one another are spread evenly, whatever their distance.
 pub(crate) fn shard_of_number(number: u64) -> usize {

@@ -240,7 +240,6 @@ fn filler(gap: &Gap, at: u64, len: usize) -> Option<Vec<u8>> {
     let message = Message {
         sys_flag: sys_flag::ROLLBACK,
         born_timestamp_ms: gap.store_ms.0,
-        properties: &[],
         version: Some(Version::V1),
         ..Message::of(DAMAGED_TOPIC, 0, &body, NOBODY)
     };

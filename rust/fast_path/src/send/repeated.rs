@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::Appended;
 use mqcore_engine::disk::Disk;
-use mqcore_engine::lock::{Mutex, MutexGuard};
+use mqcore_engine::lock::MutexGuard;
 use mqcore_engine::store::Store;
 use mqcore_record::batch::items;
 
@@ -28,7 +28,7 @@ use crate::repeats::{
 };
 use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
-use crate::shards::SHARDS;
+use crate::shards::Shards;
 use crate::stop::{Processed, Stop};
 
 /// Bytes of sends whose firsts are read from the disk at the most: as many as may wait for the next
@@ -53,14 +53,8 @@ struct Shared {
     /// Bytes of requests whose firsts are being read from the disk: one sum for all shards, so that its
     /// bound is that of all.
     looking_bytes: AtomicUsize,
-    shards: [Shard; SHARDS],
+    shards: Shards<Option<RepeatsShard>>,
 }
-
-/// What is remembered in a shard. By the cache line, so that one shard's lock does not slow down its
-/// neighbour.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Shard(Mutex<Option<RepeatsShard>>);
 
 type Guard<'a> = MutexGuard<'a, Option<RepeatsShard>>;
 
@@ -70,8 +64,7 @@ impl Shared {
     }
 
     fn lock(&self, mark: Mark) -> Guard<'_> {
-        let [first, ..] = &self.shards;
-        self.shards.get(shard_of(mark)).unwrap_or(first).0.lock()
+        self.shards.lock(shard_of(mark))
     }
 
     /// Counts bytes of a request whose first is to be read; false when those are too many.
@@ -111,8 +104,8 @@ impl RepeatedSends {
             self.shared.is_on.store(false, Ordering::Release);
         }
         let mut shards = repeats.into_iter().flat_map(|repeats| repeats.shards);
-        for shard in &self.shared.shards {
-            *shard.0.lock() = shards.next();
+        for shard in self.shared.shards.all() {
+            *shard.lock() = shards.next();
         }
         self.shared.is_on.store(is_on, Ordering::Release);
     }
@@ -154,9 +147,9 @@ impl RepeatedSends {
 
     /// Names and numbers, for reports; none when nothing is remembered.
     pub(crate) fn numbers(&self, now_ms: i64) -> Vec<(&'static str, u64)> {
-        let shards = self.shared.shards.iter();
+        let shards = self.shared.shards.all();
         let each = shards.filter_map(|shard| {
-            let inside = shard.0.lock();
+            let inside = shard.lock();
             inside.as_ref().map(|it| RepeatNumbers::of(it, now_ms))
         });
         let all = each.reduce(RepeatNumbers::and);

@@ -11,17 +11,11 @@ use mqcore_engine::lock::{Mutex, MutexGuard};
 
 use super::op_queues::OpQueues;
 use super::remembered::{Half, Remembered};
-use crate::shards::{SHARDS, shard_of_number};
+use crate::shards::{SHARDS, Shards, shard_of_number};
 
 /// Ends kept in memory, in all shards together: some seconds of the fastest producers. A second end of an
 /// older one is taken as the first, as the official broker takes all.
 const REMEMBERED_MAX: usize = 65_536;
-
-/// What was ended lately of the half messages of a shard. By the cache line, so that one shard's lock does
-/// not slow down its neighbour.
-#[derive(Debug)]
-#[repr(align(64))]
-struct EndShard(Mutex<Remembered>);
 
 /// What waits for an op message, and when the next one is due.
 #[derive(Debug)]
@@ -34,15 +28,14 @@ struct OpMessages {
 /// Ends of transactions.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    shards: [EndShard; SHARDS],
+    shards: Shards<Remembered>,
     op_messages: OpMessages,
 }
 
 impl Default for Ends {
     fn default() -> Self {
-        let shard = |_number| EndShard(Mutex::new(Remembered::new(REMEMBERED_MAX / SHARDS)));
         Self {
-            shards: std::array::from_fn(shard),
+            shards: Shards::from_fn(|_number| Remembered::new(REMEMBERED_MAX / SHARDS)),
             op_messages: OpMessages {
                 queues: Mutex::default(),
                 due_ms: AtomicU64::new(u64::MAX),
@@ -58,8 +51,7 @@ impl Ends {
     /// # Blocking
     /// While another thread ends one of the same shard.
     pub(super) fn of_half(&self, half: Half) -> MutexGuard<'_, Remembered> {
-        let [first, ..] = &self.shards;
-        self.shards.get(shard_of(half)).unwrap_or(first).0.lock()
+        self.shards.lock(shard_of(half))
     }
 
     /// Waits until every end that is being executed is done, with its op message or among those that wait.
@@ -67,8 +59,8 @@ impl Ends {
     /// # Blocking
     /// As long as those need.
     pub(super) fn wait_executed(&self) {
-        for shard in &self.shards {
-            drop(shard.0.lock());
+        for shard in self.shards.all() {
+            drop(shard.lock());
         }
     }
 
@@ -189,7 +181,7 @@ mod tests {
             assert_eq!(remembered.decide(half, Decision::Commit), None);
             assert!(remembered.copied(half, offset + all));
         }
-        let lens = ends.shards.iter().map(|shard| shard.0.lock().len());
+        let lens = ends.shards.all().map(|shard| shard.lock().len());
         let sums = lens.fold((0, 0), |sums, len| (sums.0 + len.0, sums.1 + len.1));
         assert_eq!(sums, (REMEMBERED_MAX, REMEMBERED_MAX));
         let known = |half: Half| ends.of_half(half).decided(half).is_some();
