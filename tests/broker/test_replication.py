@@ -3,21 +3,24 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from live_broker import Live, live
+from interop.processes import free_port
+from live_broker import SMALL, Live, live
 from loops import run_on, until
-from mqcore import Inspection
+from mqcore import Inspection, standalone
 from mqcore.broker.processors.replication import ha_status
+from mqcore.broker.registration import register_header
 from mqcore.config import Layer, Program, namesrv_settings, resolved
 from mqcore.config.checks import check_broker
 from mqcore.config.settings import settings_of_pairs
 from mqcore.errors import AddressError, BadJsonError, ConfigurationError
 from mqcore.namesrv import NameServer
 from mqcore.remoting import RequestCode, TcpAddress, expect
+from mqcore.testing import embedded
 
 SLAVE = {"brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
 
@@ -34,20 +37,9 @@ async def name_server(directory: Path) -> AsyncIterator[str]:
         await server.stop()
 
 
-def two_ports() -> tuple[int, socket.socket]:
-    """Returns a port that is free, and a socket that has the next one."""
-    while True:
-        with socket.socket() as first:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-        second = socket.socket()
-        try:
-            second.bind(("127.0.0.1", port + 1))
-        except (OSError, OverflowError):
-            second.close()
-            continue
-        second.listen()
-        return port, second
+def taken(port: int) -> socket.socket:
+    """Returns a socket that listens at a port."""
+    return socket.create_server(("127.0.0.1", port))
 
 
 def end_of(broker: Live) -> int:
@@ -246,21 +238,62 @@ def test_strangers_at_the_port_are_closed_and_bounded(tmp_path: Path) -> None:
 
 def test_the_port_is_as_it_is_set(tmp_path: Path) -> None:
     async def run() -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            port = taken.getsockname()[1]
-            with pytest.raises(AddressError, match="haListenPort"):
-                async with live(tmp_path / "named", haListenPort=str(port)):
+        port = free_port()
+        with taken(port + 1):
+            with pytest.raises(AddressError, match=f":{port + 1} for slaves.*haListenPort names"):
+                async with live(tmp_path / "named", haListenPort=str(port + 1)):
                     pass
-        # The next port of a broker is no reason not to serve.
-        port, taken = two_ports()
-        with taken:
-            async with live(tmp_path / "next", listenPort=str(port)) as served:
+            with pytest.raises(AddressError, match=f":{port + 1} for slaves.*haListenEnable=false"):
+                async with live(tmp_path / "next", listenPort=str(port)):
+                    pass
+            keys = {"listenPort": str(port), "haListenEnable": "false"}
+            async with live(tmp_path / "alone", **keys) as served:
                 assert served.broker.state.replicas.port == 0
+                assert register_header(served.broker.state)["haServerAddr"].endswith(":0")
                 await served.create("T")
+        async with live(tmp_path / "next", listenPort=str(port)) as served:
+            assert served.broker.state.replicas.port == port + 1
+        async with live(tmp_path / "any") as served:
+            state = served.broker.state
+            assert state.replicas.port not in (0, served.broker.ports["broker"])
+            assert register_header(state)["haServerAddr"].endswith(f":{state.replicas.port}")
 
     run_on("asyncio", run())
+
+
+def test_the_second_port_of_official_brokers_is_there_where_it_is_free(tmp_path: Path) -> None:
+    async def run() -> None:
+        port = free_port()
+        keys = {"listenPort": str(port)}
+        with taken(port - 2):
+            async with live(tmp_path / "taken", **keys) as served:
+                await served.create("T")
+        async with live(tmp_path / "free", **keys) as served:
+            second, code = f"127.0.0.1:{port - 2}", RequestCode.GET_ALL_TOPIC_CONFIG
+            expect(await served.client.call(second, code, timeout_s=20.0), second)
+        async with live(tmp_path / "alone", **keys, haListenEnable="false"):
+            taken(port - 2).close()
+
+    run_on("asyncio", run())
+
+
+@pytest.mark.parametrize("defaults", [embedded.DEFAULTS, standalone.DEFAULTS])
+def test_an_embedded_broker_has_no_port_for_slaves_unless_it_is_asked_for(
+    tmp_path: Path, defaults: Mapping[str, str]
+) -> None:
+    async def port_with(**keys: str) -> int:
+        pairs = {**defaults, **SMALL, **keys, "storePathRootDir": str(tmp_path / str(len(keys)))}
+        settings = settings_of_pairs(pairs)
+        both = standalone.Standalone(settings, standalone.namesrv_settings_of(settings, 0))
+        await both.start()
+        try:
+            assert both.broker is not None
+            return both.broker.state.replicas.port
+        finally:
+            await both.stop()
+
+    assert run_on("asyncio", port_with()) == 0
+    assert run_on("asyncio", port_with(haListenEnable="true")) != 0
 
 
 @pytest.mark.parametrize(

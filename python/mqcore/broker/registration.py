@@ -50,8 +50,8 @@ def identity(state: BrokerState) -> dict[str, str]:
 def register_header(state: BrokerState) -> dict[str, str]:
     """Returns the header fields of a registration."""
     settings = state.settings
-    port = state.replicas.port or settings.replication_port or settings.listener.port + 1
-    ha_address = f"{settings.replication_host}:{port}"
+    # Port 0 where nothing listens: a slave must not be sent to whoever has the next port.
+    ha_address = f"{settings.replication_host}:{state.replicas.port}"
     return identity(state) | {
         "haServerAddr": ha_address,
         "compressed": "false",

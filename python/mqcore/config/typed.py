@@ -139,6 +139,7 @@ class BrokerFields:
     deduplication_minutes: Annotated[int, "deduplicationWindowMinutes"]
     deduplication_memory_mib: Annotated[int, "deduplicationMemoryMB"]
     mounted_dir: Annotated[str, "mountedStoreDir"]
+    listens_for_slaves: Annotated[bool, "haListenEnable"]
     reactors: Annotated[int, "mqcoreReactors"]
     held_pulls_max: Annotated[int, "heldPullsMax"]
     held_pulls_per_connection_max: Annotated[int, "heldPullsPerConnectionMax"]

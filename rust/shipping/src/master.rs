@@ -4,7 +4,7 @@
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -46,6 +46,25 @@ struct Shared {
     standings: Mutex<Vec<SlaveStanding>>,
     ended: EndedLinks,
     is_stopping: AtomicBool,
+    /// Whether there is somebody to ship to: a log that nobody copies wakes no thread.
+    has_peers: AtomicBool,
+}
+
+impl Shared {
+    /// The log has grown.
+    fn grown(&self) {
+        // Either the thread that has just got a peer sees what was appended, or it is seen here.
+        fence(Ordering::SeqCst);
+        if self.has_peers.load(Ordering::Relaxed) {
+            self.wake.raise();
+        }
+    }
+
+    /// Notes whether there are peers; to be called before the end of the log is looked at.
+    fn note_peers(&self, there_are: bool) {
+        self.has_peers.store(there_are, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
 }
 
 /// Ships the log of a store.
@@ -66,11 +85,10 @@ impl Master {
             standings: Mutex::default(),
             ended: EndedLinks::new()?,
             is_stopping: AtomicBool::new(false),
+            has_peers: AtomicBool::new(false),
         });
         let woken = Arc::clone(&shared);
-        store
-            .replica()
-            .wake_with(Box::new(move || woken.wake.raise()));
+        store.replica().wake_with(Box::new(move || woken.grown()));
         let mut running = Running {
             store,
             how,
@@ -162,6 +180,7 @@ impl<D: Disk, C: Clock> Running<D, C> {
             }
             let now_ms = self.store.replica().elapsed_ms();
             self.take_added(now_ms);
+            self.shared.note_peers(!self.peers.is_empty());
             wait_ms = self.turn(now_ms);
             self.note_standings(now_ms);
         }

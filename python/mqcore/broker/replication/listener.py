@@ -11,10 +11,11 @@ import socket
 
 from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.state import BrokerState
+from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError, AddressReason
 from mqcore.native import ReplicationMaster
 
-__all__ = ["SlaveListener"]
+__all__ = ["SlaveListener", "port_for_slaves"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -39,27 +40,17 @@ class SlaveListener:
         """Listens where the broker does, and ships the log to who connects.
 
         Args:
-            broker_port: The port that the broker listens on: ours is the next one, unless a setting
-                names it. Where the next one is taken and nobody named it, there are no slaves.
+            broker_port: The port that the broker listens on.
 
         Returns:
-            The port; 0 for none.
+            The port.
 
         Raises:
-            AddressError: The port that a setting names cannot be listened on.
+            AddressError: The port cannot be listened on.
             StoreError: The thread cannot be started.
         """
         state, settings = self._state, self._state.settings
-        named = settings.replication_port
-        # Who lets the system choose one port has no use for the one behind it.
-        port = named or (broker_port + 1 if settings.listener.port else 0)
-        try:
-            self._socket = _listening(settings.listener.host, port)
-        except AddressError as error:
-            if named:
-                raise
-            _log.warning("no slave can copy the log: %s", error.message)
-            return 0
+        self._socket = _listening(settings.listener.host, port_for_slaves(settings, broker_port))
         bound = settings.replication_bytes_per_second_max
         master = ReplicationMaster(
             state.store,
@@ -111,6 +102,15 @@ class SlaveListener:
             _log.warning("slave %s is no longer served: %s", link.address, link.why)
 
 
+def port_for_slaves(settings: BrokerSettings, broker_port: int) -> int:
+    """Returns where a master listens for slaves: where a setting says, or next to the broker.
+
+    Where the system chooses the port of the broker it chooses this one too: the next one may be
+    another program's.
+    """
+    return settings.replication_port or (broker_port + 1 if settings.listener.port else 0)
+
+
 def _shown(peer: tuple[str, int]) -> str:
     host, port = peer[0], peer[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -131,7 +131,8 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         raise AddressError(
-            f"cannot listen on {host}:{port} for slaves (haListenPort): {error.strerror or error}",
+            f"cannot listen on {host}:{port} for slaves: {error.strerror or error}; haListenPort "
+            "names another port, haListenEnable=false does without slaves",
             address=f"{host}:{port}",
             reason=AddressReason.CANNOT_LISTEN,
         ) from error

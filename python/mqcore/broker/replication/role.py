@@ -11,10 +11,11 @@ from mqcore.broker.replication.following import MasterFollower
 from mqcore.broker.replication.listener import SlaveListener
 from mqcore.broker.replication.metadata import MetadataSync
 from mqcore.broker.state import BrokerState
+from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
 from mqcore.remoting import Server, listen_as
 
-__all__ = ["Replication"]
+__all__ = ["Replication", "is_copied"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -45,14 +46,14 @@ class Replication:
             port: Where it does.
 
         Raises:
-            AddressError: The port that a setting names cannot be listened on.
+            AddressError: The port for slaves cannot be listened on.
             StoreError: A thread cannot be started.
         """
         if self._follower is not None:
             self._tables = MetadataSync(self._state, persistence)
             self._follower.start()
             self._tables.start()
-        elif not self._state.settings.mounted_dir:
+        elif is_copied(self._state.settings):
             self._listener = SlaveListener(self._state)
             await self._listener.start(port)
             await self._listen_for_tables(server)
@@ -66,13 +67,22 @@ class Replication:
     async def _listen_for_tables(self, server: Server) -> None:
         """Listens at the second port of official brokers, which their slaves ask for topics.
 
-        Who lets the system choose one port has no use for the one beside it; where it is taken, the
-        broker serves all the same.
+        Who lets the system choose one port has no use for the one beside it. Where it is taken, or
+        the broker has a path, it serves all the same: slaves of ours ask at its own port.
         """
         listener = self._state.settings.listener
-        if listener.port <= _VIP_DISTANCE:
+        if listener.port <= _VIP_DISTANCE or listener.host.startswith("unix:"):
             return
         try:
             await listen_as(server, replace(listener, port=listener.port - _VIP_DISTANCE))
         except AddressError as error:
             _log.warning("slaves of RocketMQ cannot take our topics: %s", error.message)
+
+
+def is_copied(settings: BrokerSettings) -> bool:
+    """Returns whether slaves may copy the log: of a master that nothing else speaks against.
+
+    A mounted store does not grow. A broker at a path is for its own machine, until a port is named.
+    """
+    is_local = settings.listener.host.startswith("unix:") and not settings.replication_port
+    return settings.listens_for_slaves and not settings.mounted_dir and not is_local
