@@ -45,7 +45,7 @@ _SLAVE_OF_4 = (
     "service not available now. It may be caused by one of the following reasons: the broker's "
     "disk is full, messages are put to the slave, message store has been shut down, etc."
 )
-# First release whose slave refuses them unread: V5_0_0.
+# First release whose slave refuses them unread, and sends consumers back to its master: V5_0_0.
 _REJECTS_FROM = 413
 # Remark for a client that sends while the broker stops: another broker may take it.
 _STOPPING = "[REJECTREQUEST]the broker is stopping"
@@ -70,6 +70,9 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         refuse_sends=refuse_sends,
         refuse_sends_code=code,
         refuse_pulls=refuse_pulls,
+        is_slave=settings.is_slave,
+        has_master=state.replicas.has_master,
+        sends_back=state.version >= _REJECTS_FROM,
         version=state.version,
         timing=TimingPolicy(**policy_values("timing", settings), ahead_ms=state.timers_ahead_ms),
         pops=PopPolicy(**policy_values("pops", settings)),
@@ -105,13 +108,18 @@ def group_policy(group: GroupConfig, *, needs_check: bool = False) -> GroupPolic
 
 def fill(state: BrokerState) -> None:
     """Fills everything."""
-    state.fast_path.set_broker(broker_policy(state))
+    fill_broker(state)
     fill_topics(state, None)
     fill_bits(state)
     groups = state.groups
     state.fast_path.set_groups(
         {n: group_policy(g, needs_check=groups.forbids(n)) for n, g in groups.groups.items()}
     )
+
+
+def fill_broker(state: BrokerState) -> None:
+    """Fills what is decided of the broker itself."""
+    state.fast_path.set_broker(broker_policy(state))
 
 
 def refuse_sends(state: BrokerState) -> None:

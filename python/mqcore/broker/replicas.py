@@ -23,6 +23,7 @@ class Replicas:
         slave: Follows the log of a master, on a slave.
         master_address: Where the master answers requests, as name servers know it; or empty.
         master_ha_address: Where it ships its log; or empty.
+        has_master: Whether a slave is connected to its master.
         ended: Why the last connection to the master ended; empty while there was none.
         synced_ms: When the tables of the master were taken last; 0 for never.
     """
@@ -32,6 +33,7 @@ class Replicas:
     slave: ReplicationSlave | None = None
     master_address: str = ""
     master_ha_address: str = ""
+    has_master: bool = False
     ended: str = ""
     synced_ms: int = 0
 

@@ -116,6 +116,7 @@ class BrokerFields:
     role: Annotated[str, "brokerRole"]
     delay_levels: Annotated[str, "messageDelayLevel"]
     delay_offsets_interval_ms: Annotated[int, "flushDelayOffsetInterval"]
+    checks_offsets: Annotated[bool, "offsetCheckInSlave"]
     query_max: Annotated[int, "defaultQueryMaxNum"]
     timers_flush_ms: Annotated[int, "timerFlushIntervalMs"]
     timer_max_delay_s: Annotated[int, "timerMaxDelaySec"]

@@ -134,12 +134,18 @@ class BrokerPolicy(NamedTuple):
             version 5.1 (`transactionOpMsgMaxSize`).
         note_interval_ms: How long an end may wait to be noted with others, ms; noted at once below
             version 5.1 (`transactionOpBatchInterval`).
+        checks_offsets: Let a slave answer a pull of an offset that it does not have as a master
+            does: false sends it to the master, or lets it wait while there is none
+            (`offsetCheckInSlave`).
         refuse_sends: Where it is set every send is refused with this remark (empty: the official
             one).
         refuse_sends_code: The code of that refusal; 2 is the official one of a broker that takes no
             more.
         refuse_pulls: The same for pulls.
         needs_check: Hand over every request first.
+        is_slave: It follows a master.
+        has_master: Of a slave: its master is there.
+        sends_back: Of a slave: consumers that are not far behind are sent to the master.
         needs_replica: Answers to sends wait for replicas.
         version: The version in every answer, an ordinal of `MQVersion`.
         timing: Messages with a time of their own.
@@ -163,10 +169,14 @@ class BrokerPolicy(NamedTuple):
     transaction_timeout_ms: int = 6_000
     note_bytes_max: int = 4_096
     note_interval_ms: int = 3_000
+    checks_offsets: bool = False
     refuse_sends: str | None = None
     refuse_sends_code: int = 2
     refuse_pulls: str | None = None
     needs_check: bool = False
+    is_slave: bool = False
+    has_master: bool = False
+    sends_back: bool = False
     needs_replica: bool = False
     version: int = 409
     timing: TimingPolicy = TimingPolicy()

@@ -8,8 +8,8 @@ use mqcore_fast_path::codes::{OVERLOAD, REQUESTS, SYSTEM_BUSY};
 use mqcore_fast_path::holds::HoldLimits;
 use mqcore_fast_path::parked::ParkLimits;
 use mqcore_fast_path::policy::{
-    Broker, Group, Members, Perm, Refusal, Registered, Subscription, Timing, Topic, Transactions,
-    Wanted,
+    Broker, Group, Members, Perm, Refusal, Registered, Slave, Subscription, Timing, Topic,
+    Transactions, Wanted,
 };
 use mqcore_fast_path::sql::Sql;
 use mqcore_record::Host;
@@ -61,6 +61,11 @@ impl BrokerRow {
             is_long_polling: self.is_long_polling,
             short_polling_ms: self.short_polling_ms,
             is_replica_readable: self.is_replica_readable,
+            slave: self.is_slave.then_some(Slave {
+                has_master: self.has_master,
+                checks_offsets: self.checks_offsets,
+                sends_back: self.sends_back,
+            }),
             rejects_transactions: self.rejects_transactions,
             transactions: Transactions {
                 timeout_ms: self.transaction_timeout_ms,

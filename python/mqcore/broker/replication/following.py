@@ -7,6 +7,7 @@ import asyncio
 import logging
 import socket
 
+from mqcore.broker.policy import fill_broker
 from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
@@ -101,8 +102,17 @@ class MasterFollower:
         except MQError as error:
             return error.message
         _log.info("the log of the master %s is followed", address)
-        await self._ended.wait()
+        self._note_master(is_there=True)
+        try:
+            await self._ended.wait()
+        finally:
+            self._note_master(is_there=False)
         return self._state.replicas.ended
+
+    def _note_master(self, *, is_there: bool) -> None:
+        """Lets pulls be answered by whether consumers can go to the master."""
+        self._state.replicas.has_master = is_there
+        fill_broker(self._state)
 
 
 async def _connected(address: str) -> socket.socket:

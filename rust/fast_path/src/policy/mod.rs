@@ -3,6 +3,7 @@
 
 mod plain;
 mod pop_rules;
+mod slave;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use mqcore_record::properties::{RETRY_TOPIC, lookup};
 use mqcore_record::{Host, tags_code};
 
 pub use self::pop_rules::PopRules;
+pub use self::slave::Slave;
 use crate::bits::GroupBits;
 use crate::held::HoldLimits;
 use crate::parked::ParkLimits;
@@ -344,6 +346,8 @@ pub struct Broker {
     pub short_polling_ms: u64,
     /// Whether slow consumers are sent to a replica (`slaveReadEnable`).
     pub is_replica_readable: bool,
+    /// Set on a slave: how it answers pulls.
+    pub slave: Option<Slave>,
     /// Whether transactions are refused.
     pub rejects_transactions: bool,
     /// How transactions are ended.
@@ -385,6 +389,7 @@ impl Default for Broker {
             is_long_polling: true,
             short_polling_ms: 1_000,
             is_replica_readable: false,
+            slave: None,
             rejects_transactions: false,
             transactions: Transactions::default(),
             needs_replica: false,

@@ -2,6 +2,7 @@
 //! (`PullMessageProcessor`, `PullRequestHoldService`).
 
 mod check;
+mod slave;
 mod slow;
 mod turns;
 
@@ -15,6 +16,7 @@ use mqcore_engine::store::{GetStatus, Got, Store};
 use mqcore_wire::command::FrameWriter;
 
 use self::check::{check_again, check_pull};
+use self::slave::{Asked, Reply};
 use self::slow::suggested_broker;
 use self::turns::Turns;
 use crate::codes;
@@ -275,11 +277,12 @@ impl PullProcessor {
                 codes::PULL_OFFSET_MOVED
             }
         };
+        let reply = reply_by_role(cx, &pull, code, &got);
         match hold_ms {
-            Some(hold_ms) if code == codes::PULL_NOT_FOUND => {
+            Some(hold_ms) if reply.code == codes::PULL_NOT_FOUND => {
                 self.hold(cx, pull, hold_ms, got.status);
             }
-            _ => self.give(cx, &pull, code, got),
+            _ => self.give(cx, &pull, reply, got),
         }
     }
 
@@ -287,24 +290,21 @@ impl PullProcessor {
         &mut self,
         cx: &mut Context<'_, D, C>,
         pull: &Pull,
-        code: i32,
+        reply: Reply,
         got: Got<D>,
     ) {
-        let group = cx.policy.groups.get(&*pull.group);
-        let is_readable = cx.policy.broker.is_replica_readable;
-        let suggested = suggested_broker(is_readable, got.suggests_replica, group);
         let stats = &mut cx.connections.stats;
         stats.pulls += 1;
         stats.pulled += got.len() as u64;
         stats.pulled_bytes += got.bytes;
         self.gets.add(&pull.group, &pull.topic, got.len() as u64);
         let head = ResponseHead {
-            code,
+            code: reply.code,
             remark: Some(got.status.name()),
         };
-        let (next, min, max) = (got.next_offset, got.min_offset, got.max_offset);
+        let (next, min, max) = (reply.next_offset, got.min_offset, got.max_offset);
         let write = |fields: &mut FrameWriter<'_, '_>| {
-            fields.number("suggestWhichBrokerId", suggested)?;
+            fields.number("suggestWhichBrokerId", reply.suggested)?;
             fields.number("nextBeginOffset", next.cast_signed())?;
             fields.number("minOffset", min.cast_signed())?;
             fields.number("maxOffset", max.cast_signed())
@@ -411,6 +411,33 @@ impl PullProcessor {
     /// Pulls by expressions that wait for a thread.
     pub(crate) fn filtered(&self) -> usize {
         self.filtered.len()
+    }
+}
+
+/// The parts of an answer that depend on the role of the broker.
+fn reply_by_role<D: Disk, C: Clock>(
+    cx: &Context<'_, D, C>,
+    pull: &Pull,
+    code: i32,
+    got: &Got<D>,
+) -> Reply {
+    let broker = &cx.policy.broker;
+    let group = cx.policy.groups.get(&*pull.group);
+    let is_far = got.suggests_replica;
+    let reply = Reply {
+        code,
+        next_offset: got.next_offset,
+        suggested: suggested_broker(broker.is_replica_readable, is_far, group),
+    };
+    let asked = Asked {
+        offset: pull.queue_offset,
+        status: got.status,
+        is_far,
+        group,
+    };
+    match broker.slave {
+        Some(slave) => slave.reply(asked, reply),
+        None => reply,
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::policy::Group;
 
 /// Id of the master among the brokers of a name.
-const MASTER: i64 = 0;
+pub(super) const MASTER: i64 = 0;
 /// What a group that nobody configured has (`SubscriptionGroupConfig`).
 const SLOW_BROKER: i64 = 1;
 
