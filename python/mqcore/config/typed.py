@@ -128,6 +128,7 @@ class BrokerFields:
     deduplication_memory_mib: Annotated[int, "deduplicationMemoryMB"]
     mounted_dir: Annotated[str, "mountedStoreDir"]
     reactors: Annotated[int, "mqcoreReactors"]
+    busy_poll_us: Annotated[int, "mqcoreBusyPollMicros"]
     held_pulls_max: Annotated[int, "heldPullsMax"]
     held_pulls_per_connection_max: Annotated[int, "heldPullsPerConnectionMax"]
     held_pulls_per_queue_max: Annotated[int, "heldPullsPerQueueMax"]
