@@ -41,10 +41,9 @@ def test_later_layers_win_and_are_named() -> None:
 
 
 def test_everything_wrong_is_reported_at_once() -> None:
-    message = refusal({"listenPort": "70000", "brokerRole": "SLAVE", "maxMessageSize": "4m"})
-    assert all(
-        part in message for part in ("listenPort=70000", "brokerRole=SLAVE", "maxMessageSize=4m")
-    )
+    message = refusal({"listenPort": "70000", "brokerRole": "SYNC_MASTER", "maxMessageSize": "4m"})
+    wrong = ("listenPort=70000", "brokerRole=SYNC_MASTER", "maxMessageSize=4m")
+    assert all(part in message for part in wrong)
 
 
 @pytest.mark.parametrize(

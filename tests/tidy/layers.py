@@ -12,9 +12,9 @@ Layers: TypeAlias = tuple[tuple[str, ...], ...]
 CRATES: Final[Layers] = (
     ("benches",),
     ("bindings",),
-    ("reactor",),
+    ("reactor", "shipping"),
     ("fast_path", "columns", "packing"),
-    ("engine", "wire"),
+    ("engine", "wire", "replica"),
     ("record",),
 )
 # The modules of a crate.
@@ -24,7 +24,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("drained", "reports"),
         ("connection", "consumer_offsets", "half_messages", "pops"),
         ("reactors", "direct", "left", "handed"),
-        ("locked", "timers", "units"),
+        ("locked", "timers", "units", "replication"),
         ("store", "inspection"),
         ("many", "appending"),
         ("batch",),
@@ -38,6 +38,16 @@ MODULES: Final[dict[str, Layers]] = {
         ("reactor",),
         ("running",),
         ("changes", "socket", "busy_poll"),
+    ),
+    "shipping": (
+        ("master", "slave"),
+        ("peer",),
+        ("ended",),
+    ),
+    "replica": (
+        ("master", "slave", "walk"),
+        ("flow", "stream"),
+        ("fault",),
     ),
     "fast_path": (
         ("locked", "numbers"),

@@ -21,6 +21,8 @@ from mqcore.admin.results import (
     GroupProgress,
     QueueProgress,
     QueueRange,
+    Replica,
+    ReplicationStatus,
     TopicStats,
 )
 from mqcore.admin.topics import Topics
@@ -48,6 +50,8 @@ __all__ = [
     "Messages",
     "QueueProgress",
     "QueueRange",
+    "Replica",
+    "ReplicationStatus",
     "RequestMode",
     "ResendResult",
     "Resent",

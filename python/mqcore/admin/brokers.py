@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mqcore.admin.arguments import lines_of
-from mqcore.admin.results import ClusterInfo, Connected, CounterWindow
+from mqcore.admin.results import ClusterInfo, Connected, CounterWindow, ReplicationStatus
 from mqcore.admin.transport import Transport
 from mqcore.model.reading import as_dict, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
@@ -28,6 +28,15 @@ class Brokers:
         answer = await self._transport.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
         table = as_dict(parse_object(answer.body).get("table"))
         return {name: as_text(table[name]) for name in sorted(table)}
+
+    async def replication(self, address: str) -> ReplicationStatus:
+        """Returns how far the slaves of a broker are, or how it follows its master (907).
+
+        Raises:
+            ResponseError: The broker does not know the request: one of 4.9.
+        """
+        answer = await self._transport.ask(address, RequestCode.GET_BROKER_HA_STATUS)
+        return ReplicationStatus.of_json(parse_object(answer.body))
 
     async def config(self, address: str) -> dict[str, str]:
         """Returns a broker's settings by their official keys (26)."""

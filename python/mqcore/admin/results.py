@@ -292,5 +292,74 @@ class CounterWindow:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A slave as its master sees it (`HAConnectionRuntimeInfo`).
+
+    Attributes:
+        address: Where it connects from.
+        acknowledged: End of what it reported to have, bytes of the log.
+        lag_bytes: How far it is behind.
+        lag_ms: For how long it has not had everything that was stored at one time; None where an
+            official broker answers, which does not report it.
+        is_in_sync: Whether the master counts it as in sync.
+        bytes_per_second: Bytes sent to it in the last second.
+    """
+
+    address: str
+    acknowledged: int
+    lag_bytes: int
+    lag_ms: int | None
+    is_in_sync: bool
+    bytes_per_second: int
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Returns what a JSON object describes."""
+        found = as_dict(value)
+        return cls(
+            address=as_text(found.get("addr")),
+            acknowledged=as_int(found.get("slaveAckOffset")),
+            lag_bytes=max(0, as_int(found.get("diff"))),
+            lag_ms=as_int(found["lagMs"]) if "lagMs" in found else None,
+            is_in_sync=found.get("inSync") is True,
+            bytes_per_second=as_int(found.get("transferredByteInSecond")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationStatus:
+    """The replication of a broker (`HARuntimeInfo`).
+
+    Attributes:
+        is_master: Whether it is a master.
+        end: End of its log.
+        replicas: The slaves that are connected to a master.
+        master_address: Where a slave copies from; empty where it does not know.
+        is_connected: Whether a slave is connected.
+    """
+
+    is_master: bool
+    end: int
+    replicas: tuple[Replica, ...]
+    master_address: str
+    is_connected: bool
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Returns what a JSON object describes."""
+        found = as_dict(value)
+        client = as_dict(found.get("haClientRuntimeInfo"))
+        is_master = found.get("master") is True
+        end = found.get("masterCommitLogMaxOffset") if is_master else client.get("maxOffset")
+        return cls(
+            is_master=is_master,
+            end=as_int(end),
+            replicas=tuple(map(Replica.of_json, as_list(found.get("haConnectionInfo")))),
+            master_address=as_text(client.get("masterAddr")),
+            is_connected=client.get("activated") is True,
+        )
+
+
 def _as_float(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0

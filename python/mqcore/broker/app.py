@@ -24,10 +24,11 @@ from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import MembershipChanges
-from mqcore.broker.mounting import Mount
+from mqcore.broker.mounting import Mount, know_stored_topics
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.processors import dispatcher_of
 from mqcore.broker.registration import Registrar
+from mqcore.broker.replication import Replication
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timer_rounds import TimerRounds
@@ -36,7 +37,7 @@ from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.config.budget import memory_plan
 from mqcore.errors import AddressError, AddressReason
-from mqcore.model.topics import PERM_READ, TopicConfig
+from mqcore.model.topics import PERM_READ
 from mqcore.native import BrokerPolicy, FastPath, OnDamage, Store
 from mqcore.remoting import (
     Address,
@@ -118,6 +119,7 @@ class Broker:
         self._rounds: Rounds | None = None
         self._timer_rounds: TimerRounds | None = None
         self._pop_rounds: PopRounds | None = None
+        self._replication: Replication | None = None
         self._registrar: Registrar | None = None
         self._topic_queues: TopicQueues | None = None
         self._server: Server | None = None
@@ -225,6 +227,10 @@ class Broker:
         for periodic in (self._topic_queues, self._rounds, self._timer_rounds, self._pop_rounds):
             self._ends_with(periodic.stop, periodic.stop)
             periodic.start()
+        replication, self._replication = self._replication, None
+        if replication is not None:
+            self._ends_with(replication.stop, replication.stop)
+            await replication.start(persistence, self._server, port)
         self._registrar = Registrar(state, persistence)
         self._ends_with(self._registrar.stop, self._registrar.abandon)
         persistence.announce = self._registrar.announce
@@ -296,12 +302,13 @@ class Broker:
                 fast_path = FastPath(store, broker=bare, reactors=reactors, busy_poll_us=busy_us)
                 state = BrokerState.of(settings, str(advertised), store, fast_path, self._clock)
                 state.config_path = self._config_path
+                self._replication = Replication(state)
                 persistence = ConfigPersistence(state)
                 persistence.load()
                 remember_sends(settings, fast_path)
                 if settings.mounted_dir:
-                    _know_stored_topics(state)
-                if settings.has_timers and persistence.timers.are_there:
+                    know_stored_topics(state)
+                if settings.has_timers and persistence.timers.are_there and not settings.is_slave:
                     persistence.timers.open(self._clock())
                 undoing.pop_all()
             return state, persistence
@@ -436,21 +443,6 @@ def _as_mounted(settings: BrokerSettings) -> BrokerSettings:
         has_timers=False,
         allows_recall=False,
     )
-
-
-def _know_stored_topics(state: BrokerState) -> None:
-    """Makes the topics known that have queues: an archive may have come without its tables."""
-    counts: dict[str, int] = {}
-    for queue in state.store.queues():
-        counts[queue.topic] = max(counts.get(queue.topic, 0), queue.queue_id + 1)
-    for name, count in counts.items():
-        known = state.topics.find(name)
-        if known is None:
-            made = TopicConfig(name=name, read_queues=count, write_queues=count, perm=PERM_READ)
-            state.topics.put(made, state.now_ms())
-        elif known.read_queues < count:
-            state.topics.put(replace(known, read_queues=count), state.now_ms())
-    policy.fill_topics(state, None)
 
 
 def _log_recovery(store: Store) -> None:

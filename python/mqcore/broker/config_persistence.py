@@ -170,6 +170,52 @@ class ConfigPersistence:
         self.groups_known(names)
         await self._groups.save()
 
+    async def follow_topics(self, text: bytes) -> None:
+        """Takes the topics of a master: table, file, fast path, name servers.
+
+        Raises:
+            BadJsonError: They cannot be read; nothing was taken.
+            StoreError: The file cannot be written.
+        """
+        changed = self._state.topics.follow(text)
+        if changed:
+            await self.topics_changed(changed)
+
+    async def follow_groups(self, text: bytes) -> None:
+        """Takes the groups of a master: table, fast path, file.
+
+        Raises:
+            BadJsonError: They cannot be read; nothing was taken.
+            StoreError: The file cannot be written.
+        """
+        changed = self._state.groups.follow(text)
+        if changed:
+            await self.groups_changed(changed)
+
+    async def follow_delays(self, text: bytes) -> None:
+        """Takes how far a master has delivered delayed messages: table and file.
+
+        Raises:
+            BadJsonError: It cannot be read; nothing was taken.
+            StoreError: The log or the file cannot be written.
+        """
+        before = self._state.delays.offsets
+        self._state.delays.load(text)
+        if self._state.delays.offsets != before:
+            await self._delays.save()
+
+    async def follow_modes(self, text: bytes) -> None:
+        """Takes who asks a master by pop: table and file.
+
+        Raises:
+            BadJsonError: They cannot be read; nothing was taken.
+            StoreError: The file cannot be written.
+        """
+        before = self._state.modes.to_json()
+        self._state.modes.load(text)
+        if self._state.modes.to_json() != before:
+            await self.modes_changed()
+
     async def modes_changed(self) -> None:
         """Follows a change of who asks by pop: the file.
 

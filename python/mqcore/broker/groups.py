@@ -147,6 +147,36 @@ class GroupTable:
         if "dataVersion" in found:
             self._version = DataVersion.of_json(found["dataVersion"])
 
+    def follow(self, text: bytes) -> tuple[str, ...]:
+        """Takes the table of a master in place of this one; groups that always exist stay.
+
+        Returns:
+            The groups that changed, came or went; empty where the version is the same.
+
+        Raises:
+            BadJsonError: It cannot be read, or has no group; nothing was taken.
+        """
+        found = parse_object(text)
+        version = DataVersion.of_json(found.get("dataVersion"))
+        if version == self._version:
+            return ()
+        table = as_dict(found.get("subscriptionGroupTable"))
+        loaded = [GroupConfig.of_json(value, name) for name, value in table.items()]
+        groups = {group.name: group for group in loaded if group.name}
+        if not groups:
+            raise BadJsonError("the master names no group")
+        old = self._groups
+        builtin = {name: GroupConfig(name=name) for name in BUILTIN_GROUPS}
+        self._groups = builtin | groups
+        forbidden = as_dict(found.get("forbiddenTable")).items()
+        self._forbidden = {
+            name: {topic: as_int(bits) for topic, bits in as_dict(topics).items()}
+            for name, topics in forbidden
+        }
+        self._version = version
+        names = old.keys() | self._groups.keys()
+        return tuple(sorted(names))
+
     def text(self) -> Callable[[], bytes]:
         """Returns what makes the content of `subscriptionGroup.json` of now, in any thread."""
         # The groups themselves never change; a changed one is another.

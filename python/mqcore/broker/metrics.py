@@ -75,6 +75,23 @@ class TimerFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaFigures:
+    """A slave of this master.
+
+    Attributes:
+        address: Where it connects from, without its port: that is another after each connection.
+        lag_bytes: How far it is behind the log.
+        lag_ms: For how long it has not had everything that was stored at one time, ms.
+        sent_bytes_per_second: Bytes sent to it in the last second.
+    """
+
+    address: str
+    lag_bytes: int
+    lag_ms: int
+    sent_bytes_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopicTransactions:
     """The transactions of one topic.
 
@@ -123,6 +140,8 @@ class Snapshot:
         reserve_ms: Age of the oldest message; -1 without one.
         memory: Bytes of memory by kind: mapped, locked, resident.
         repairs: What was found damaged in the store since the start, by kind.
+        replicas: The slaves that are connected.
+        is_following: Whether this slave is connected to its master; None for a master.
         timers: Messages with a time of their own, None without any.
         deduplication: Sends that are remembered, None where they are not.
         damage: Reports of damage in the log that nobody acknowledged, by kind: how many, their
@@ -157,6 +176,8 @@ class Snapshot:
     reserve_ms: int = -1
     repairs: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
+    replicas: tuple[ReplicaFigures, ...] = ()
+    is_following: bool | None = None
     timers: TimerFigures | None = None
     deduplication: Deduplication | None = None
     damage: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -213,6 +234,7 @@ def metrics(snapshot: Snapshot) -> Iterator[Metric]:
     yield from _transaction_metrics(snapshot, family)
     yield from _client_metrics(snapshot, family)
     yield from _store_metrics(snapshot, family)
+    yield from _replica_metrics(snapshot, family)
     if snapshot.timers is not None:
         yield from _timer_metrics(snapshot.timers, family)
     if snapshot.deduplication is not None:
@@ -359,6 +381,35 @@ def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
     yield family.gauge(
         "mqcore_memory_bytes", "Memory of the store", ("kind",), _keyed(snapshot.memory)
     )
+
+
+def _replica_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
+    rows = snapshot.replicas
+    if snapshot.is_following is not None:
+        what = "1 while this slave is connected to its master"
+        yield family.one("mqcore_replication_connected", what, int(snapshot.is_following))
+        return
+    # Several slaves of one machine are shown as the one that is worst.
+    behind: dict[tuple[str, ...], int] = {}
+    behind_ms: dict[tuple[str, ...], int] = {}
+    sent: dict[tuple[str, ...], int] = {}
+    for each in rows:
+        key = (each.address,)
+        behind[key] = max(each.lag_bytes, behind.get(key, 0))
+        behind_ms[key] = max(each.lag_ms, behind_ms.get(key, 0))
+        sent[key] = each.sent_bytes_per_second + sent.get(key, 0)
+    yield family.one("mqcore_replicas", "Slaves that are connected", len(rows))
+    gauges = (
+        ("mqcore_replica_lag_bytes", "Bytes of the log that a slave has not reported", behind),
+        (
+            "mqcore_replica_lag_milliseconds",
+            "How long ago a slave had everything that was stored",
+            behind_ms,
+        ),
+        ("mqcore_replica_sent_bytes_per_second", "Bytes sent to a slave in the last second", sent),
+    )
+    for name, words, numbers in gauges:
+        yield family.gauge(name, words, ("replica",), numbers)
 
 
 def _timer_metrics(timers: TimerFigures, family: _Family) -> Iterator[Metric]:

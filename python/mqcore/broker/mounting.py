@@ -14,11 +14,15 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from mqcore.broker import policy
+from mqcore.broker.state import BrokerState
 from mqcore.errors import MountError
+from mqcore.model.topics import PERM_READ, TopicConfig
 
 __all__ = ["Mount"]
 
@@ -190,3 +194,18 @@ def _copy(source: Path, into: Path) -> None:
                 if not done:
                     return
                 at += done
+
+
+def know_stored_topics(state: BrokerState) -> None:
+    """Makes the topics known that have queues: an archive may have come without its tables."""
+    counts: dict[str, int] = {}
+    for queue in state.store.queues():
+        counts[queue.topic] = max(counts.get(queue.topic, 0), queue.queue_id + 1)
+    for name, count in counts.items():
+        known = state.topics.find(name)
+        if known is None:
+            made = TopicConfig(name=name, read_queues=count, write_queues=count, perm=PERM_READ)
+            state.topics.put(made, state.now_ms())
+        elif known.read_queues < count:
+            state.topics.put(replace(known, read_queues=count), state.now_ms())
+    policy.fill_topics(state, None)

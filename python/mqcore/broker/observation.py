@@ -16,6 +16,7 @@ from mqcore.broker.deduplication import Deduplication
 from mqcore.broker.metrics import (
     CONTENT_TYPE,
     GroupLag,
+    ReplicaFigures,
     Snapshot,
     TimerFigures,
     TopicFlow,
@@ -139,6 +140,8 @@ def _whole(
             "locked": stats.locked_bytes,
             "resident": stats.resident_bytes,
         },
+        replicas=_replicas(state),
+        is_following=_is_following(state),
         timers=_timers(state),
         deduplication=Deduplication.of(fast_path),
         damage=_damage(settings.store_dir),
@@ -160,6 +163,24 @@ def _damage(store_dir: Path) -> dict[str, tuple[int, int, int]]:
             records += report.whole_records
         found[report.kind] = (count + 1, len_bytes + report.bytes + report.missing_bytes, records)
     return found
+
+
+def _replicas(state: BrokerState) -> tuple[ReplicaFigures, ...]:
+    master = state.replicas.master
+    return tuple(
+        ReplicaFigures(
+            each.address.rpartition(":")[0],
+            each.lag_bytes,
+            each.lag_ms,
+            each.bytes_per_second,
+        )
+        for each in (() if master is None else master.slaves())
+    )
+
+
+def _is_following(state: BrokerState) -> bool | None:
+    slave = state.replicas.slave
+    return None if slave is None else bool(slave.progress().address)
 
 
 def _timers(state: BrokerState) -> TimerFigures | None:

@@ -39,6 +39,14 @@ __all__ = [
 
 # Remark for a client that sends to a store that is only read here.
 _MOUNTED = "the broker[{}] serves {} for reading alone: it takes no message"
+# Remarks of a slave: of 5.x for sends, and for pulls without `slaveReadEnable`; of 4.9 for sends.
+_REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
+_SLAVE_OF_4 = (
+    "service not available now. It may be caused by one of the following reasons: the broker's "
+    "disk is full, messages are put to the slave, message store has been shut down, etc."
+)
+# First release whose slave refuses them unread: V5_0_0.
+_REJECTS_FROM = 413
 # Remark for a client that sends while the broker stops: another broker may take it.
 _STOPPING = "[REJECTREQUEST]the broker is stopping"
 
@@ -50,10 +58,18 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
     if settings.mounted_dir:
         refuse_sends = _MOUNTED.format(settings.advertised_host, settings.mounted_dir)
         code = ResponseCode.NO_PERMISSION
+    refuse_pulls = None
+    if settings.is_slave:
+        refuse_sends, code = _REJECTED, ResponseCode.SYSTEM_BUSY
+        if state.version < _REJECTS_FROM:
+            refuse_sends, code = _SLAVE_OF_4, ResponseCode.SERVICE_NOT_AVAILABLE
+        elif not settings.reads_from_replicas:
+            refuse_pulls = _REJECTED
     return BrokerPolicy(
         **policy_values("broker", settings),
         refuse_sends=refuse_sends,
         refuse_sends_code=code,
+        refuse_pulls=refuse_pulls,
         version=state.version,
         timing=TimingPolicy(**policy_values("timing", settings), ahead_ms=state.timers_ahead_ms),
         pops=PopPolicy(**policy_values("pops", settings)),

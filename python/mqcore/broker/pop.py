@@ -43,8 +43,12 @@ class PopRounds:
         self._tasks = PeriodicTasks()
 
     def start(self) -> None:
-        """Begins, unless the settings have no timers: check points come by them."""
-        if self._state.settings.has_timers:
+        """Begins, unless the settings have no timers: check points come by them.
+
+        What a slave's master revives comes with its log.
+        """
+        settings = self._state.settings
+        if settings.has_timers and not settings.is_slave:
             self._tasks.every(
                 "revive popped", self._revive, period_s=self._period_s, report=_report
             )

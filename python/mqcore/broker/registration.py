@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.name_servers import NameServerLookup, looks_up
 from mqcore.broker.state import BrokerState, masked
 from mqcore.errors import MQError
 from mqcore.model.reading import as_dict
@@ -49,7 +50,8 @@ def identity(state: BrokerState) -> dict[str, str]:
 def register_header(state: BrokerState) -> dict[str, str]:
     """Returns the header fields of a registration."""
     settings = state.settings
-    ha_address = f"{settings.replication_host}:{settings.replication_port}"
+    # Port 0 where nothing listens: a slave must not be sent to whoever has the next port.
+    ha_address = f"{settings.replication_host}:{state.replicas.port}"
     return identity(state) | {
         "haServerAddr": ha_address,
         "compressed": "false",
@@ -124,6 +126,7 @@ class Registrar(LinkEvents):
         self._tasks = PeriodicTasks()
         # One task per name server.
         self._renewals: dict[str, PeriodicTask] = {}
+        self._lookup = NameServerLookup(state, self._follow)
 
     @property
     def registered(self) -> frozenset[str]:
@@ -148,16 +151,33 @@ class Registrar(LinkEvents):
         return True
 
     def start(self) -> None:
-        """Begins to register with every name server."""
-        for address in self._state.settings.name_servers:
-            self._renewals[address] = self._tasks.every(
-                f"register {address}",
-                partial(self._register, address, None),
-                period_s=self._period_s,
-                first_s=0.0,
-                retry_s=_RETRY_MS / _MS_PER_S,
-                report=partial(self._report, address),
-            )
+        """Begins to register with every name server, and with those that are looked up."""
+        if not looks_up(self._state.settings):
+            for address in self._state.name_servers:
+                self._begin(address)
+        self._lookup.start()
+
+    def _begin(self, address: str) -> None:
+        self._renewals[address] = self._tasks.every(
+            f"register {address}",
+            partial(self._register, address, None),
+            period_s=self._period_s,
+            first_s=0.0,
+            retry_s=_RETRY_MS / _MS_PER_S,
+            report=partial(self._report, address),
+        )
+
+    async def _follow(self) -> None:
+        """Begins with name servers that came, and leaves those that went."""
+        wanted = self._state.name_servers
+        for address in [each for each in self._renewals if each not in wanted]:
+            await self._renewals.pop(address).stop()
+            if address in self._known:
+                self._known.discard(address)
+                await self._unregister(address)
+        for address in wanted:
+            if address not in self._renewals:
+                self._begin(address)
 
     async def announce(self, names: tuple[str, ...] | None) -> None:
         """Sends changed topics to the name servers at once; waits for them, within a bound.
@@ -170,6 +190,7 @@ class Registrar(LinkEvents):
 
     async def stop(self) -> None:
         """Takes the broker out of every name server that is there."""
+        await self._lookup.stop()
         await self._tasks.stop()
         await asyncio.gather(*(self._unregister(address) for address in self._known))
         # What is announced meanwhile has nobody to go to, and that is no news.
@@ -178,11 +199,16 @@ class Registrar(LinkEvents):
 
     async def abandon(self) -> None:
         """Ends without a word to any name server."""
+        await self._lookup.stop()
         await self._tasks.stop()
         await self._client.close()
 
     def _period_s(self) -> float:
-        period_ms = self._state.settings.register_interval_ms
+        settings, replicas = self._state.settings, self._state.replicas
+        if settings.is_slave and not replicas.master_address:
+            # The answer to a registration is where the master is named.
+            return _RETRY_MS / _MS_PER_S
+        period_ms = settings.register_interval_ms
         return min(max(period_ms, _PERIOD_MIN_MS), _PERIOD_MAX_MS) / _MS_PER_S
 
     async def _announce_to(self, address: str, names: tuple[str, ...] | None) -> None:
@@ -220,6 +246,9 @@ class Registrar(LinkEvents):
             address, RequestCode.REGISTER_BROKER, register_header(state), body, timeout_s=timeout_s
         )
         ordered = ordered_topics(expect(answer, address).body)
+        if state.settings.is_slave:
+            ext = answer.ext
+            state.replicas.learn(ext.get("masterAddr", ""), ext.get("haServerAddr", ""))
         if address not in self._known:
             _log.info("registered with name server %s as %s", address, state.address)
         self._known.add(address)

@@ -76,10 +76,13 @@ class Rounds:
         if settings.mounted_dir:
             # Nothing is delivered into a store of somebody else.
             return
-        every("save delays", persistence.save_delays, period_s=lambda: self._delays_s)
         every("save filters", persistence.save_filters, period_s=lambda: _FILTERS_PERIOD_S)
         every("save orders", persistence.save_orders, period_s=lambda: _ORDERS_PERIOD_S)
         every("save transaction counts", persistence.save_counts, period_s=lambda: self._counts_s)
+        if settings.is_slave:
+            # What the master delivers and asks comes with its log.
+            return
+        every("save delays", persistence.save_delays, period_s=lambda: self._delays_s)
         every("check transactions", self.check_transactions, period_s=lambda: self._checks_s)
         every("deliver delayed", self.deliver, period_s=self._until_look_s, first_s=0.0)
         _log.debug("rounds began for %s", settings.name)

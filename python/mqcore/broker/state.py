@@ -14,6 +14,7 @@ from mqcore.broker.groups import GroupTable
 from mqcore.broker.limits import BrokerLimits
 from mqcore.broker.members import Members
 from mqcore.broker.order_locks import OrderLocks
+from mqcore.broker.replicas import Replicas
 from mqcore.broker.request_modes import RequestModeTable
 from mqcore.broker.statistics import Statistics
 from mqcore.broker.topics import TopicRules, TopicTable
@@ -49,6 +50,8 @@ class BrokerState:
         conflicts: How often members of a group came to differ in what they want.
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
+        name_servers: The addresses of name servers: of the settings, or as they were looked up.
+        replicas: Who copies the log, or whose log is copied.
         timers: Messages with a time of their own; None before the first of them.
         timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
         checks: How many half messages were asked about, could not be because no producer of their
@@ -85,6 +88,8 @@ class BrokerState:
     revived: int = 0
     bits_filled: int = -1
     config_path: Path | None = None
+    name_servers: tuple[str, ...] = ()
+    replicas: Replicas = field(default_factory=Replicas)
     timers: Timers | None = None
     timers_ahead_ms: int = 0
     check: Callable[[Command], Command | None] | None = None
@@ -129,6 +134,7 @@ class BrokerState:
             statistics=Statistics(),
             settings_version=fresh,
             offsets_version=fresh,
+            name_servers=settings.name_servers,
         )
 
     @property

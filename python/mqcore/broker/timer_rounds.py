@@ -37,9 +37,9 @@ class TimerRounds:
         self._tasks = PeriodicTasks()
 
     def start(self) -> None:
-        """Begins, unless the settings have no timers."""
+        """Begins, unless the settings have no timers; a slave delivers nothing."""
         settings, every = self._state.settings, self._tasks.every
-        if not settings.has_timers:
+        if not settings.has_timers or settings.is_slave:
             return
         every(
             "deliver timed",

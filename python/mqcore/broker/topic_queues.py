@@ -69,7 +69,7 @@ class TopicQueues:
 
     async def of_topic(self, topic: str) -> frozenset[MessageQueue] | None:
         """Returns the queues of a topic that are read; None where nobody knows the topic."""
-        if not self._state.settings.name_servers:
+        if not self._state.name_servers:
             return self._own(topic)
         known = self._known.pop(topic, None)
         if known is None or not known.queues:
@@ -119,7 +119,7 @@ class TopicQueues:
 
     async def _ask(self, topic: str) -> None:
         """Asks one name server after another until one answers; keeps what is known otherwise."""
-        for address in self._state.settings.name_servers:
+        for address in self._state.name_servers:
             try:
                 answer = await self._client.call(
                     address,

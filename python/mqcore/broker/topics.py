@@ -161,6 +161,31 @@ class TopicTable:
         if "dataVersion" in found:
             self._version = DataVersion.of_json(found["dataVersion"])
 
+    def follow(self, text: bytes) -> tuple[str, ...]:
+        """Takes the table of a master in place of this one; topics of the system stay.
+
+        Returns:
+            The topics that changed, came or went; empty where the version is the same.
+
+        Raises:
+            BadJsonError: It cannot be read, or has no topic; nothing was taken.
+        """
+        found = parse_object(text)
+        version = DataVersion.of_json(found.get("dataVersion"))
+        if version == self._version:
+            return ()
+        table = as_dict(found.get("topicConfigTable"))
+        loaded = [TopicConfig.of_json(value, name) for name, value in table.items()]
+        topics = {topic.name: topic for topic in loaded if topic.name}
+        if not topics:
+            raise BadJsonError("the master names no topic")
+        kept = {name: topic for name, topic in self._topics.items() if name in self._system}
+        old, self._topics = self._topics, kept | topics
+        self._queues = sum(topic.queues for topic in self._topics.values())
+        self._version = version
+        names = old.keys() | self._topics.keys()
+        return tuple(sorted(name for name in names if old.get(name) != self._topics.get(name)))
+
     def text(self) -> Callable[[], bytes]:
         """Returns what makes the content of `topics.json` of now, in any thread."""
         version, topics = self._version, dict(self._topics)

@@ -1,4 +1,4 @@
-"""`mqcore top`: topics and groups with their rates and lag, again and again."""
+"""`mqcore top`: topics, groups and slaves with their rates and lag, again and again."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from mqcore.cli.cluster import Cluster, cluster_options, some_at_once
 from mqcore.cli.lags import group_lag, lag_cell
 from mqcore.cli.rates import Rates
 from mqcore.clock import monotonic_ms
-from mqcore.errors import MQError
+from mqcore.errors import MQError, ResponseError
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
 
@@ -32,9 +32,32 @@ class _Watch:
         self._got: Rates[str] = Rates()
 
     async def look(self) -> dict[str, Any]:
-        """Returns topics and groups as they are now, the busiest first."""
-        topics, groups = await asyncio.gather(self._topics(), self._groups())
-        return {"topics": topics, "groups": groups}
+        """Returns topics, groups and slaves as they are now, the busiest first."""
+        topics, groups, replicas = await asyncio.gather(
+            self._topics(), self._groups(), self._replicas()
+        )
+        return {"topics": topics, "groups": groups, "replicas": replicas}
+
+    async def _replicas(self) -> list[dict[str, Any]]:
+        masters = (await self._admin.brokers.cluster()).masters()
+        rows = []
+        for name, address in masters.items():
+            try:
+                found = await self._admin.brokers.replication(address)
+            except ResponseError:
+                # A broker of 4.9 does not know the request.
+                continue
+            rows += [
+                {
+                    "broker": name,
+                    "replica": each.address,
+                    "lag_bytes": each.lag_bytes,
+                    "lag_ms": each.lag_ms,
+                    "bytes_per_s": each.bytes_per_second,
+                }
+                for each in found.replicas
+            ]
+        return sorted(rows, key=lambda row: (-row["lag_bytes"], row["broker"], row["replica"]))
 
     async def _topics(self) -> list[dict[str, Any]]:
         found = await self._admin.topics.all_configs()
@@ -96,9 +119,19 @@ def shown(seen: dict[str, Any], interval_s: float) -> "Shown":
         for row in seen["groups"][:_ROWS_MAX]
     ]
     hidden = max(0, len(seen["topics"]) - _ROWS_MAX) + max(0, len(seen["groups"]) - _ROWS_MAX)
-    return Group(
+    replicas = [
+        [row["broker"], row["replica"], row["lag_bytes"], row["lag_ms"], row["bytes_per_s"]]
+        for row in seen["replicas"][:_ROWS_MAX]
+    ]
+    tables = [
         table_of(["topic", "in/s", "messages", "queues"], topics, title="Topics"),
         table_of(["group", "out/s", "lag", "members"], groups, title="Groups"),
+    ]
+    if replicas:
+        columns = ["broker", "slave", "lag bytes", "lag ms", "bytes/s"]
+        tables.append(table_of(columns, replicas, title="Slaves"))
+    return Group(
+        *tables,
         f"every {interval_s:g} s, Ctrl-C ends"
         + (f"; {hidden} quiet rows hidden" if hidden else ""),
     )

@@ -52,11 +52,7 @@ def check_broker(settings: BrokerSettings) -> list[str]:
     log_dir = str(settings.configuration.value("storePathCommitLog"))
     if any(separator in log_dir for separator in _PATH_SEPARATORS):
         faults.append(f"storePathCommitLog={log_dir}: several directories of the log are not built")
-    if settings.broker_id != 0:
-        faults.append(
-            f"brokerId={settings.broker_id}: another id than 0 is that of a slave, and replication "
-            "is not built yet"
-        )
+    faults += _role_faults(settings)
     for address in settings.name_servers:
         host, separator, port = address.rpartition(":")
         if not separator or not host or not port.isdigit():
@@ -74,6 +70,26 @@ def check_broker(settings: BrokerSettings) -> list[str]:
             "address that they reach this machine at"
         )
     return warnings
+
+
+def _role_faults(settings: BrokerSettings) -> list[str]:
+    """Returns what is wrong with the role of a broker."""
+    faults, broker_id = [], settings.broker_id
+    if settings.is_slave and broker_id == 0:
+        faults.append(
+            "brokerRole=SLAVE: set brokerId to another number than 0, which is a master's"
+        )
+    if settings.is_slave and settings.mounted_dir:
+        faults.append("brokerRole=SLAVE: a mounted store (mountedStoreDir) does not grow")
+    if not settings.is_slave and broker_id != 0:
+        faults.append(
+            f"brokerId={broker_id}: another id than 0 is that of a slave, with brokerRole=SLAVE"
+        )
+    address = settings.replication_master
+    host, separator, port = address.rpartition(":")
+    if address and not (separator and host and port.isdigit()):
+        faults.append(f"haMasterAddress={address}: HOST:PORT expected, such as 127.0.0.1:10912")
+    return faults
 
 
 def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[str]:

@@ -16,7 +16,8 @@ properties file exactly as RocketMQ 4.9 and 5.x have it, or TOML (its name ends 
 same keys; in TOML a table `[broker]` or `[namesrv]` holds what only that program is to take. What
 was set last in this list wins:
 
-1. the default; of `mqcore standalone` smaller files: {embedded}
+1. the default; of `mqcore standalone` smaller files, and no port for slaves: {embedded},
+   `haListenEnable=false`
 2. the variable `NAMESRV_ADDR`, as the official programs take it
 3. the file of `-c`
 4. variables `MQCORE_BROKER_KEY` and `MQCORE_NAMESRV_KEY`; case, dots and underscores of KEY do not

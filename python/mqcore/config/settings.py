@@ -19,6 +19,8 @@ from mqcore.errors import ConfigurationError
 
 # An address of documentation: nothing is sent there, the system only returns which way it would go.
 _FAR_AWAY = ("192.0.2.1", 9)
+# A value of `brokerRole`.
+_SLAVE = "SLAVE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,11 @@ class BrokerSettings(BrokerFields):
     listener: ListenerSettings
     engine: Mapping[str, str]
     configuration: Configuration = field(repr=False, compare=False)
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether the broker copies the log of a master."""
+        return self.role == _SLAVE
 
     @property
     def has_metrics(self) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "Drained",
     "DrainedRequest",
     "EncodedParts",
+    "EndedLink",
     "FastPathConnection",
     "FastPathDrained",
     "FileSize",
@@ -69,12 +70,16 @@ __all__ = [
     "RecordBatch",
     "RememberedSends",
     "RemovedFiles",
+    "ReplicationMaster",
+    "ReplicationSlave",
     "RetryTopic",
     "Revived",
     "RowPacker",
     "Scan",
     "Segment",
     "SendAnswer",
+    "SlaveProgress",
+    "SlaveState",
     "Stats",
     "Tally",
     "Ticked",
@@ -1584,6 +1589,15 @@ class ConsumerOffsets:
     def load(self, table: Mapping[str, Mapping[int, int]]) -> None:
         """Takes offsets by queue of the official keys `topic@group`, in place of all others."""
 
+    def follow(
+        self, table: Mapping[str, Mapping[int, int]], before: Mapping[str, Mapping[int, int]]
+    ) -> None:
+        """Takes what another table has; it had `before` when it was followed last.
+
+        An offset that is lower than ours counts only where ours is the one of `before`: what was
+        committed here meanwhile is newer. None is removed. Waits for nobody.
+        """
+
     def snapshot(self) -> dict[str, dict[int, int]]:
         """Returns all offsets by queue of the official keys `topic@group`.
 
@@ -2057,3 +2071,148 @@ class GilCounts:
     @property
     def released(self) -> int: ...
     __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class EndedLink:
+    """A link of replication that has ended.
+
+    Attributes:
+        address: The address of the other end.
+        why: Why it ended.
+    """
+
+    __match_args__ = ("address", "why")
+    @property
+    def address(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+
+@final
+class SlaveState:
+    """How far a slave of a master is. Positions are physical offsets (bytes of the log).
+
+    Attributes:
+        address: Its address.
+        requested: Where it asked to begin; None before its first report.
+        sent: End of what was sent to it.
+        acknowledged: What it reported last.
+        lag_bytes: How far it is behind the log, bytes.
+        lag_ms: For how long it has not held everything that the log held at one time, ms.
+        bytes_per_second: Bytes sent in the last second.
+    """
+
+    __match_args__ = (
+        "address",
+        "requested",
+        "sent",
+        "acknowledged",
+        "lag_bytes",
+        "lag_ms",
+        "bytes_per_second",
+    )
+    @property
+    def address(self) -> str: ...
+    @property
+    def requested(self) -> int | None: ...
+    @property
+    def sent(self) -> int: ...
+    @property
+    def acknowledged(self) -> int: ...
+    @property
+    def lag_bytes(self) -> int: ...
+    @property
+    def lag_ms(self) -> int: ...
+    @property
+    def bytes_per_second(self) -> int: ...
+
+@final
+class SlaveProgress:
+    """How a slave follows its master. Positions are physical offsets (bytes of the log).
+
+    Attributes:
+        address: Address of the master; empty while there is no connection.
+        appended: End of the log here.
+        announced: End of what the master has announced.
+        reported: What was reported last; None before the first report of a connection.
+        received_bytes: Bytes that have come since the start.
+        silent_ms: For how long nothing has come, ms; None before the first byte of a connection.
+        last_store_ms: Store time of the newest record, Unix ms; 0 for none.
+    """
+
+    __match_args__ = (
+        "address",
+        "appended",
+        "announced",
+        "reported",
+        "received_bytes",
+        "silent_ms",
+        "last_store_ms",
+    )
+    @property
+    def address(self) -> str: ...
+    @property
+    def appended(self) -> int: ...
+    @property
+    def announced(self) -> int: ...
+    @property
+    def reported(self) -> int | None: ...
+    @property
+    def received_bytes(self) -> int: ...
+    @property
+    def silent_ms(self) -> int | None: ...
+    @property
+    def last_store_ms(self) -> int: ...
+
+@final
+class ReplicationMaster:
+    """Ships the log of a store to slaves, on a thread of its own."""
+
+    def __new__(
+        cls,
+        store: NativeStore,
+        *,
+        heartbeat_ms: int,
+        silence_max_ms: int,
+        batch_bytes: int,
+        bytes_per_second_max: int | None = None,
+    ) -> Self: ...
+    def add(self, descriptor: int, address: str) -> None:
+        """Ships to a slave that has connected. The descriptor is owned here from now on."""
+
+    def slaves(self) -> list[SlaveState]:
+        """Returns the slaves that are connected."""
+
+    def take_ended(self) -> list[EndedLink]:
+        """Takes the links that have ended."""
+
+    def fileno(self) -> int:
+        """Returns a descriptor that is readable while links have ended that were not taken."""
+
+    def stop(self) -> None:
+        """Closes all connections and ends the thread. Does nothing the second time."""
+
+@final
+class ReplicationSlave:
+    """Grows the log of a store by that of its master, on a thread per connection.
+
+    The store takes no appends of its own any more.
+    """
+
+    def __new__(cls, store: NativeStore, *, heartbeat_ms: int, silence_max_ms: int) -> Self: ...
+    def follow(self, descriptor: int, address: str) -> None:
+        """Follows a master over a connection, until that ends; an earlier one is closed.
+
+        The descriptor is owned here from now on.
+        """
+
+    def progress(self) -> SlaveProgress:
+        """Returns how it follows now."""
+
+    def take_ended(self) -> list[EndedLink]:
+        """Takes the links that have ended."""
+
+    def fileno(self) -> int:
+        """Returns a descriptor that is readable while links have ended that were not taken."""
+
+    def stop(self) -> None:
+        """Closes the connection and ends its thread. Does nothing without one."""

@@ -111,7 +111,7 @@ _HALF_CHECK: Final = (
 _ROCKSDB: Final = "no state is kept in RocksDB"
 _STATIC_TOPICS: Final = "static topics (logical queues over several brokers) are not implemented"
 _CONTAINER: Final = "a process holds one broker; broker containers are not implemented"
-_REPLICATION: Final = "replication is not implemented"
+_REPLICATION: Final = "only with a controller or acting masters, which are not implemented"
 _CONTROLLER: Final = "the controller is not implemented"
 _BETWEEN_CONTROLLERS: Final = (
     "an entry of the official controllers' Raft log, never sent to a broker"
@@ -258,7 +258,7 @@ class RequestCode(IntEnum):
     BROKER_HEARTBEAT = Row(904, Family.ROUTES, _NAMESRV, "5.0.0")
     NOTIFY_MIN_BROKER_ID_CHANGE = _unanswered(905, Family.ROUTES, "5.0.0", _REPLICATION)
     EXCHANGE_BROKER_HA_INFO = _unanswered(906, Family.REPLICATION, "5.0.0", _REPLICATION)
-    GET_BROKER_HA_STATUS = _unanswered(907, Family.REPLICATION, "5.0.0", _REPLICATION)
+    GET_BROKER_HA_STATUS = Row(907, Family.REPLICATION, _BROKER, "5.0.0")
     RESET_MASTER_FLUSH_OFFSET = _unanswered(908, Family.REPLICATION, "5.0.0", _REPLICATION)
     CONTROLLER_ALTER_SYNC_STATE_SET = _unanswered(1001, Family.CONTROLLER, "5.0.0", _CONTROLLER)
     CONTROLLER_ELECT_MASTER = _unanswered(1002, Family.CONTROLLER, "5.0.0", _CONTROLLER)

@@ -1,8 +1,10 @@
 """Starts a name server, then a broker that registers with it; stops them in the reverse order."""
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from mqcore.broker.app import Broker
 from mqcore.config import (
@@ -18,8 +20,9 @@ from mqcore.errors import RemotingError
 from mqcore.namesrv import NameServer
 from mqcore.remoting import TcpAddress, connections_within
 
-# What is weaker than everything that a user sets: one machine rarely wants files of a gigabyte.
-DEFAULTS = EMBEDDED
+# What is weaker than everything that a user sets: one machine rarely wants files of a gigabyte, and
+# nobody expects it to take a port for slaves.
+DEFAULTS: Mapping[str, str] = MappingProxyType({**EMBEDDED, "haListenEnable": "false"})
 # Brokers and clients ask a name server now and then: this part of the connections is for it.
 _NAMESRV_PART = 4
 # Routes are there when the program prints that it is ready; nothing but a fault takes longer.

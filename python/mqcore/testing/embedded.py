@@ -29,6 +29,7 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
         "brokerIP1": "127.0.0.1",
         "brokerName": "broker-test",
         "listenPort": "0",
+        "haListenEnable": "false",
         "mappedFileSizeCommitLog": str(16 << 20),
         "maxHashSlotNum": "50000",
         "maxIndexNum": "200000",

@@ -16,6 +16,7 @@
 //! | `locked` | the fast paths of the loops, each behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
+//! | `replication` | the classes over the threads of replication |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
 //! | `many` | the columns of `append_many` |
@@ -78,6 +79,7 @@ mod pops;
 mod reactors;
 mod received;
 mod records;
+mod replication;
 mod reports;
 mod settings;
 mod state;
@@ -144,6 +146,10 @@ mod _native {
     use crate::received::ReceivedMessage;
     #[pymodule_export]
     use crate::records::Message;
+    #[pymodule_export]
+    use crate::replication::{
+        EndedLink, ReplicationMaster, ReplicationSlave, SlaveProgress, SlaveState,
+    };
     #[pymodule_export]
     use crate::settings::settings;
     #[pymodule_export]

@@ -292,12 +292,19 @@ impl<D: Disk> Dispatcher<D> {
                 last_store_ms: None,
             });
         };
-        let walked = self.walk_all(group, chunk.bytes.as_bytes(), (from, chunk.segment_end));
+        // The blank end of a file may be readable in part: it comes from a master, or is committed.
+        let blank_to = (chunk.segment_end <= limit).then_some(chunk.segment_end);
+        let walked = self.walk_all(group, chunk.bytes.as_bytes(), (from, blank_to));
         *self.spare.lock() = chunk.bytes.into_spare();
         walked
     }
 
-    fn walk_all(&self, group: &[&Follower], bytes: &[u8], ends: (u64, u64)) -> Result<Walked> {
+    fn walk_all(
+        &self,
+        group: &[&Follower],
+        bytes: &[u8],
+        ends: (u64, Option<u64>),
+    ) -> Result<Walked> {
         if bytes.len() <= ROUND_BYTES || self.threads == 1 {
             return self.walk(group, bytes, ends, FastPath::ONLY);
         }
@@ -325,7 +332,7 @@ impl<D: Disk> Dispatcher<D> {
         &self,
         group: &[&Follower],
         bytes: &[u8],
-        (from, segment_end): (u64, u64),
+        (from, blank_to): (u64, Option<u64>),
         fast_path: FastPath,
     ) -> Result<Walked> {
         let mut walked = Walked {
@@ -339,7 +346,13 @@ impl<D: Disk> Dispatcher<D> {
             let record = match head(rest) {
                 Ok(Found::Record(record)) => record,
                 Ok(Found::Blank { .. }) => {
-                    walked.to = segment_end;
+                    match blank_to {
+                        Some(end) => walked.to = end,
+                        None => {
+                            let (need, have) = (rest.len() + 1, rest.len());
+                            walked.why = Some(RecordError::Truncated { need, have });
+                        }
+                    }
                     return Ok(walked);
                 }
                 Err(why) => {

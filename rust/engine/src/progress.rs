@@ -3,7 +3,7 @@
 //! The order of its steps is written over a trait for the flag and one for the descriptor, so that the
 //! model checker of `rust/reactor/tests/model.rs` runs this code.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -81,6 +81,12 @@ impl<C: Counter, F: Flag> Wake<C, F> {
         // raise would write again.
         self.counter.reset();
         self.is_raised.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl AsFd for WakeDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.counter.0.as_fd()
     }
 }
 

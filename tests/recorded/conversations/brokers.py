@@ -44,6 +44,8 @@ _FIGURES = Conversation(
     [
         Do("flush"),
         good(28, note="of an empty broker"),
+        good(907, note="without slaves"),
+        malformed(907, {"unknown": "field"}, b"and a body"),
         create("t"),
         step(310, send_fields("t"), b"0"),
         step(310, send_fields("t", 0, {"DELAY": 5}), b"1"),

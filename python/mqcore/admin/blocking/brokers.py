@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mqcore.admin import brokers as asynchronous
-from mqcore.admin.results import ClusterInfo, Connected, CounterWindow
+from mqcore.admin.results import ClusterInfo, Connected, CounterWindow, ReplicationStatus
 from mqcore.client.blocking.loop_thread import LoopThread
 
 __all__ = ["Brokers"]
@@ -24,6 +24,14 @@ class Brokers:
     def runtime(self, address: str) -> dict[str, str]:
         """Returns a broker in figures, by the official names (28)."""
         return self._thread.run(lambda: self._core.runtime(address))
+
+    def replication(self, address: str) -> ReplicationStatus:
+        """Returns how far the slaves of a broker are, or how it follows its master (907).
+
+        Raises:
+            ResponseError: The broker does not know the request: one of 4.9.
+        """
+        return self._thread.run(lambda: self._core.replication(address))
 
     def config(self, address: str) -> dict[str, str]:
         """Returns a broker's settings by their official keys (26)."""

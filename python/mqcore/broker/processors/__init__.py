@@ -12,6 +12,7 @@ from mqcore.broker.processors.messages import Messages
 from mqcore.broker.processors.mounted import refused_when_mounted
 from mqcore.broker.processors.offset_admin import OffsetAdmin
 from mqcore.broker.processors.progress import Progress
+from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
 from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
@@ -53,6 +54,7 @@ def dispatcher_of(
         Timers(state, persistence),
         TopicAdmin(state, persistence),
         Replies(state),
+        Replication(state),
     ):
         for code, handler in family.handlers().items():
             if handlers.setdefault(code, handler) is not handler:
@@ -61,7 +63,11 @@ def dispatcher_of(
     check_handlers(AnsweredBy.BROKER, handlers)
     return Dispatcher(
         {
-            code: guarded(refused_when_mounted(code, handler, state), state)
+            code: guarded(_refused_by_role(code, handler, state), state)
             for code, handler in handlers.items()
         }
     )
+
+
+def _refused_by_role(code: int, handler: Handler, state: BrokerState) -> Handler:
+    return refused_by_slave(code, refused_when_mounted(code, handler, state), state)

@@ -141,10 +141,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             };
             let stopped = self.push_run(records, &mut at, run, &mut done);
             // Also when it failed: what was appended before is to be dispatched.
-            self.files.signals.dispatch.notify();
-            if self.wakes_flush {
-                self.files.signals.flush.notify();
-            }
+            self.files.signals.appended(self.wakes_flush);
             match stopped? {
                 Stopped::AtEnd => {}
                 Stopped::UnknownQueue => {

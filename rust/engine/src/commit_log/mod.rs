@@ -11,6 +11,7 @@ mod filler;
 mod keep;
 mod log;
 mod offsets;
+mod raw;
 mod read;
 mod retain;
 mod roll;

@@ -70,6 +70,25 @@ impl<D: Disk> Rollover<D> {
         }
     }
 
+    /// Makes sure that the file at the end is the one that holds the end, for bytes that bring their own
+    /// blank marker. `Some(base)`: the file that starts there must be prepared first.
+    pub(super) fn make_raw_space(&self, tail: &mut Tail<D>, space: u64) -> Result<Option<u64>> {
+        loop {
+            if let Some(segment) = &tail.segment
+                && tail.position < segment.end()
+            {
+                let end = (tail.position + space).min(segment.end());
+                if end > tail.claimed_to {
+                    tail.claimed_to = self.files.window.claim(segment, end);
+                }
+                return Ok(None);
+            }
+            if let Some(base) = self.next_file(tail)? {
+                return Ok(Some(base));
+            }
+        }
+    }
+
     /// Writes the blank marker (store format 2.2): the file is full.
     fn end_file(segment: &Segment<D>, sink: &Sink<D>, at: u64, remaining: u64) {
         let position = at - segment.base();

@@ -64,7 +64,7 @@ impl<D: Disk> LogFiles<D> {
             {
                 pool.give_back(buffer);
             }
-            self.signals.dispatch.notify();
+            self.signals.appended(false);
         }
     }
 }

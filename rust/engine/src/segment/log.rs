@@ -1,8 +1,8 @@
 //! What the modules of one log share: its files, its positions, the latch, the notices and the signals
 //! of its threads. Holds no algorithm.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::lock::Mutex;
 
@@ -55,6 +55,22 @@ pub struct Signals {
     pub commit: Signal,
     /// Flush: someone waits for a sync.
     pub flush: Signal,
+    /// Wakes who ships the log to replicas, once there is somebody: it grew.
+    pub ship: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Signals {
+    /// The log grew; `wakes_flush` where the flush is to know it at once.
+    #[inline]
+    pub fn appended(&self, wakes_flush: bool) {
+        self.dispatch.notify();
+        if wakes_flush {
+            self.flush.notify();
+        }
+        if let Some(wake) = self.ship.get() {
+            wake();
+        }
+    }
 }
 
 impl<D: Disk> LogFiles<D> {

@@ -15,6 +15,7 @@ use super::making::{Making, log_files, memory_bytes};
 use super::names::INDEX_DIR;
 use super::preparation::Preparation;
 use super::reader::Reader;
+use super::replica::Replica;
 use super::report::OpenReport;
 use super::retention::Retention;
 use super::scrub::Scrub;
@@ -90,6 +91,7 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         key_reader: KeyReader::new(&records, index.as_ref()),
         dispatching: Dispatching::new(&dispatcher, index.as_ref(), &refusals, waking),
         preparation: Preparation::new(&files, &config),
+        replica: Replica::new(&log, &refusals, &making.clock),
         retention: Retention::new(&checkpoints, &refusals, &config, &making.clock),
         scrub: Scrub::new(&files, tables, &damaged, &making.clock, &config),
         threads: Threads::default(),

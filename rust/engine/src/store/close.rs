@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::Store;
 use super::look::stamp_of;
 use super::names::ABORT_NAME;
+use super::replica::FOLLOWS_CAUSE;
 use crate::checkpoint::AbortMarker;
 use crate::clock::Clock;
 use crate::disk::Disk;
@@ -60,7 +61,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
         while files.reclaimer.step()? {}
         let is_index_whole = self.checkpoints.write_last()?;
         let is_whole = is_index_whole && !self.dispatching.is_behind();
-        if !is_whole || !self.refusals.reasons().is_empty() {
+        let reasons = self.refusals.reasons();
+        if !is_whole || reasons.iter().any(|(cause, _)| *cause != FOLLOWS_CAUSE) {
             return Ok(false);
         }
         self.checkpoints.note_stop()?;

@@ -39,6 +39,7 @@ mod preparation;
 mod reader;
 mod rebuild;
 mod refusals;
+mod replica;
 mod report;
 mod retention;
 mod scrub;
@@ -83,6 +84,7 @@ pub use preparation::Preparation;
 pub use reader::Reader;
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
+pub use replica::{Extent, Replica};
 pub use report::{OpenHow, OpenReport, Replaced};
 pub use retention::{Cleaned, Retention};
 pub use scrub::Scrub;
@@ -119,6 +121,7 @@ pub struct Store<D: Disk, C: Clock> {
     dispatching: Dispatching<D, C>,
     preparation: Preparation<D>,
     checkpoints: Arc<Checkpoints<D, C>>,
+    replica: Replica<D, C>,
     retention: Retention<D, C>,
     scrub: Scrub<D, C>,
     threads: threads::Threads,
@@ -202,6 +205,12 @@ impl<D: Disk, C: Clock> Store<D, C> {
     #[must_use]
     pub fn checkpoints(&self) -> &Checkpoints<D, C> {
         &self.checkpoints
+    }
+
+    /// What ships the log, or grows it by what was shipped.
+    #[must_use]
+    pub fn replica(&self) -> &Replica<D, C> {
+        &self.replica
     }
 
     /// What removes old files.

@@ -1,0 +1,127 @@
+"""A slave's way to its master: finds the address, connects, tries again, reports why it ended.
+
+Knows sockets and times; the connection itself is given to the extension.
+"""
+
+import asyncio
+import logging
+import socket
+
+from mqcore.broker.replicas import HEARTBEAT_MIN_MS
+from mqcore.broker.state import BrokerState
+from mqcore.errors import MQError
+from mqcore.native import ReplicationSlave
+
+__all__ = ["MasterFollower"]
+
+_log = logging.getLogger("mqcore.broker")
+
+# As long as the official slave waits for a connection.
+_CONNECT_TIMEOUT_S = 5.0
+# Between a connection that ended and the next try: an official slave waits 5 s. A master that was
+# started again is followed sooner, and one that refuses us is not asked in a circle.
+_RETRY_S = 1.0
+# After a connection that ended as soon as it was made: it will not be better in a second.
+_REFUSED_RETRY_S = 5.0
+# A connection that lasted so long was none that was refused.
+_REFUSED_WITHIN_S = 2.0
+
+
+class MasterFollower:
+    """Keeps a slave connected to its master."""
+
+    def __init__(self, state: BrokerState) -> None:
+        """Makes a slave of the store: it takes no append of its own from now on.
+
+        Raises:
+            StoreError: Descriptors are exhausted.
+        """
+        self._state = state
+        settings = state.settings
+        self._slave = state.replicas.slave = ReplicationSlave(
+            state.store,
+            heartbeat_ms=max(HEARTBEAT_MIN_MS, settings.replication_heartbeat_ms),
+            silence_max_ms=settings.replication_silence_max_ms,
+        )
+        if settings.replication_master:
+            state.replicas.master_ha_address = settings.replication_master
+        self._ended = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to connect."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._slave.fileno(), self._note_ended)
+        self._task = loop.create_task(self._run(), name="follow the master")
+
+    async def stop(self) -> None:
+        """Closes the connection; what has come is appended."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        asyncio.get_running_loop().remove_reader(self._slave.fileno())
+        await asyncio.to_thread(self._slave.stop)
+
+    def _note_ended(self) -> None:
+        for link in self._slave.take_ended():
+            self._state.replicas.ended = f"{link.address}: {link.why}"
+            self._ended.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        reported = ""
+        while True:
+            address = self._address()
+            began = loop.time()
+            why = "the address of the master is not known: set haMasterAddress, or namesrvAddr"
+            if address:
+                why = await self._follow(address)
+            if why != reported:
+                _log.warning("the log of the master %s is not followed: %s", address, why)
+                reported = why
+            is_refused = bool(address) and loop.time() - began < _REFUSED_WITHIN_S
+            await asyncio.sleep(_REFUSED_RETRY_S if is_refused else _RETRY_S)
+
+    def _address(self) -> str:
+        """Returns where the master ships its log; what is set is never looked up anew."""
+        settings = self._state.settings
+        return settings.replication_master or self._state.replicas.master_ha_address
+
+    async def _follow(self, address: str) -> str:
+        """Follows until the connection ends; returns why it did."""
+        try:
+            connected = await _connected(address)
+            self._ended.clear()
+            descriptor = connected.detach()
+            await asyncio.to_thread(self._slave.follow, descriptor, address)
+        except OSError as error:
+            return error.strerror or str(error) or "no connection in time"
+        except MQError as error:
+            return error.message
+        _log.info("the log of the master %s is followed", address)
+        await self._ended.wait()
+        return self._state.replicas.ended
+
+
+async def _connected(address: str) -> socket.socket:
+    """Returns a connected socket.
+
+    Raises:
+        OSError: There is no connection, or none in time.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    family, kind, protocol, _, target = found[0]
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setblocking(False)
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+            await loop.sock_connect(made, target)
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -1,0 +1,139 @@
+"""Where slaves connect: accepts them, bounded, and gives them to the thread that ships the log.
+
+Knows who may come and how many; not what a connection carries.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import socket
+
+from mqcore.broker.replicas import HEARTBEAT_MIN_MS
+from mqcore.broker.state import BrokerState
+from mqcore.config import BrokerSettings
+from mqcore.errors import AddressError, AddressReason
+from mqcore.native import ReplicationMaster
+
+__all__ = ["SlaveListener", "port_for_slaves"]
+
+_log = logging.getLogger("mqcore.broker")
+
+# Slaves of one master at the most: each costs the network all that is sent to the broker once more.
+SLAVES_MAX = 16
+# Connections that may wait to be accepted.
+_BACKLOG = 16
+# After an error of `accept` that lasts, such as too many open files.
+_ACCEPT_PAUSE_S = 1.0
+
+
+class SlaveListener:
+    """The port of a master at which slaves connect."""
+
+    def __init__(self, state: BrokerState) -> None:
+        """Prepares; `start` listens."""
+        self._state = state
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+
+    async def start(self, broker_port: int) -> int:
+        """Listens where the broker does, and ships the log to who connects.
+
+        Args:
+            broker_port: The port that the broker listens on.
+
+        Returns:
+            The port.
+
+        Raises:
+            AddressError: The port cannot be listened on.
+            StoreError: The thread cannot be started.
+        """
+        state, settings = self._state, self._state.settings
+        self._socket = _listening(settings.listener.host, port_for_slaves(settings, broker_port))
+        bound = settings.replication_bytes_per_second_max
+        master = ReplicationMaster(
+            state.store,
+            heartbeat_ms=max(HEARTBEAT_MIN_MS, settings.replication_heartbeat_ms),
+            silence_max_ms=settings.replication_silence_max_ms,
+            batch_bytes=settings.replication_batch_bytes,
+            bytes_per_second_max=bound if settings.replication_is_bounded else None,
+        )
+        state.replicas.master = master
+        state.replicas.port = int(self._socket.getsockname()[1])
+        loop = asyncio.get_running_loop()
+        loop.add_reader(master.fileno(), self._report_ended, master)
+        self._accepting = loop.create_task(self._accept(self._socket, master), name="slaves")
+        _log.info("slaves may copy the log from port %d", state.replicas.port)
+        return state.replicas.port
+
+    async def stop(self) -> None:
+        """Closes the port and all connections."""
+        accepting, self._accepting = self._accepting, None
+        if accepting is not None:
+            accepting.cancel()
+            await asyncio.gather(accepting, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
+        master, self._state.replicas.master = self._state.replicas.master, None
+        if master is not None:
+            asyncio.get_running_loop().remove_reader(master.fileno())
+            await asyncio.to_thread(master.stop)
+
+    async def _accept(self, listening: socket.socket, master: ReplicationMaster) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(listening)
+            except OSError as error:
+                _log.error("slaves cannot be accepted: %s", error.strerror or error)
+                await asyncio.sleep(_ACCEPT_PAUSE_S)
+                continue
+            with contextlib.closing(accepted):
+                address = _shown(peer)
+                if len(master.slaves()) >= SLAVES_MAX:
+                    _log.warning("slave %s is refused: %d are connected", address, SLAVES_MAX)
+                    continue
+                _log.info("slave %s has connected", address)
+                master.add(accepted.detach(), address)
+
+    def _report_ended(self, master: ReplicationMaster) -> None:
+        for link in master.take_ended():
+            _log.warning("slave %s is no longer served: %s", link.address, link.why)
+
+
+def port_for_slaves(settings: BrokerSettings, broker_port: int) -> int:
+    """Returns where a master listens for slaves: haListenPort, or next to the broker.
+
+    Where the system chooses the port of the broker it chooses this one too: the next one may be
+    another program's.
+    """
+    return settings.replication_port or (broker_port + 1 if settings.listener.port else 0)
+
+
+def _shown(peer: tuple[str, int]) -> str:
+    host, port = peer[0], peer[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens on a host as the broker does; a path's broker on loopback."""
+    host = "127.0.0.1" if host.startswith("unix:") else host
+    with contextlib.suppress(ValueError):
+        host = str(ipaddress.ip_address(host))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(_BACKLOG)
+        made.setblocking(False)
+    except OSError as error:
+        made.close()
+        raise AddressError(
+            f"cannot listen on {host}:{port} for slaves: {error.strerror or error}; haListenPort "
+            "names another port, haListenEnable=false does without slaves",
+            address=f"{host}:{port}",
+            reason=AddressReason.CANNOT_LISTEN,
+        ) from error
+    return made

@@ -1,0 +1,115 @@
+"""A slave takes the tables of its master over: topics, groups, offsets, delays, request modes.
+
+`SlaveSynchronize` of the official broker. A table is read whole before anything changes, written
+before its version counts, and an answer that cannot be read leaves everything as it was: where the
+official slave removes every topic first, a bad one leaves it without.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.consumer_offsets import parse_offsets
+from mqcore.broker.state import BrokerState
+from mqcore.errors import BadJsonError, MQError
+from mqcore.periodic import PeriodicTasks
+from mqcore.remoting import Client, RequestCode, ResponseCode, expect
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+__all__ = ["MetadataSync"]
+
+_log = logging.getLogger("mqcore.broker")
+
+# As the slave of 4.9 asks; one of 5.3 asks once a minute. A topic is unknown here for so long.
+_PERIOD_S = 10.0
+_FIRST_S = 1.0
+# While the master is not known, or does not answer.
+_RETRY_S = 1.0
+_TIMEOUT_S = 3.0
+# A failure that lasts is logged once in so many.
+_LOG_EVERY = 60
+
+
+class MetadataSync:
+    """Follows the tables of a master."""
+
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
+        """Prepares; `start` begins."""
+        self._state = state
+        self._persistence = persistence
+        self._client = Client(version=state.version)
+        self._tasks = PeriodicTasks()
+        self._offsets_taken: Mapping[str, Mapping[int, int]] = {}
+
+    def start(self) -> None:
+        """Begins, one table after the other."""
+        self._tasks.every(
+            "tables of the master",
+            self._round,
+            period_s=lambda: _PERIOD_S,
+            first_s=_FIRST_S,
+            retry_s=_RETRY_S,
+            report=self._report,
+        )
+
+    async def stop(self) -> None:
+        """Ends; a table that is being taken is taken whole."""
+        await self._tasks.stop()
+        await self._client.close()
+
+    async def _round(self) -> float | None:
+        return None if await self.sync() else _RETRY_S
+
+    async def sync(self) -> bool:
+        """Takes every table once; returns whether the master is known.
+
+        Raises:
+            MQError: The master did not answer, or a table cannot be read or written. Tables before
+                it were taken.
+        """
+        address = self._state.replicas.master_address
+        if not address or address == self._state.address:
+            return False
+        steps: tuple[tuple[RequestCode, Callable[[bytes], Awaitable[None]]], ...] = (
+            (RequestCode.GET_ALL_TOPIC_CONFIG, self._persistence.follow_topics),
+            (RequestCode.GET_ALL_CONSUMER_OFFSET, self._take_offsets),
+            (RequestCode.GET_ALL_DELAY_OFFSET, self._persistence.follow_delays),
+            (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._persistence.follow_groups),
+            (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, self._persistence.follow_modes),
+        )
+        for code, take in steps:
+            answer = await self._client.call(address, code, timeout_s=_TIMEOUT_S)
+            if answer.code in _HAS_NONE.get(code, ()):
+                continue
+            body = expect(answer, address).body
+            try:
+                async with self._tasks.step:
+                    await take(body)
+            except BadJsonError as error:
+                raise BadJsonError(f"{code.name} of {address}: {error}") from error
+        self._state.replicas.synced_ms = self._state.now_ms()
+        return True
+
+    async def _take_offsets(self, body: bytes) -> None:
+        """Takes the offsets of the master; what was committed here since the last time stays."""
+        table = await asyncio.to_thread(parse_offsets, body)
+        offsets = self._state.fast_path.offsets
+        await asyncio.to_thread(offsets.follow, table, self._offsets_taken)
+        self._offsets_taken = table
+        await self._persistence.save_offsets()
+
+    def _report(self, error: Exception, failures: int) -> None:
+        if failures % _LOG_EVERY:
+            return
+        why = error.message if isinstance(error, MQError) else repr(error)
+        _log.warning("the tables of the master were not taken: %s", why)
+
+
+# What a master answers that has no such table: none of delays yet, or a release without modes.
+_HAS_NONE = {
+    RequestCode.GET_ALL_DELAY_OFFSET: (ResponseCode.SYSTEM_ERROR,),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
+}

@@ -1,0 +1,163 @@
+//! Appending bytes of another log at their own places: what a slave gets from its master, in any pieces.
+//! No record is looked at here, no queue offset given: both come with the bytes (`CommitLog.appendData`).
+//!
+//! Locks: as [`super::log`].
+
+use std::sync::atomic::Ordering;
+
+use super::log::{CommitLog, Guarded};
+use super::roll::Sink;
+use crate::clock::Clock;
+use crate::disk::{Disk, Region};
+use crate::error::{Error, Result};
+
+impl<D: Disk, C: Clock> CommitLog<D, C> {
+    /// Appends bytes of another log, in any pieces, whose place is `offset`: the end of this log. `store_ms`
+    /// is the store time of the last record that is whole with them.
+    ///
+    /// # Durability
+    /// As [`CommitLog::append`].
+    ///
+    /// # Blocking
+    /// For the append lock, and at most `segmentWaitMs` for the next log file.
+    ///
+    /// # Errors
+    /// [`Error::NotWritable`] when the log ends elsewhere, or the bytes go beyond the end of a file;
+    /// [`Error::Poisoned`], [`Error::NoSegment`].
+    pub fn append_raw(&self, offset: u64, pieces: &[&[u8]], store_ms: Option<i64>) -> Result<()> {
+        loop {
+            self.files.poison.check()?;
+            let pushed = {
+                let mut guarded = self.guarded.lock();
+                self.push_raw(&mut guarded, offset, pieces, store_ms)
+            };
+            let Some(base) = pushed? else {
+                self.files.signals.appended(self.wakes_flush);
+                return Ok(());
+            };
+            self.files.signals.prepare.notify();
+            self.files.preparer.wait(base, self.segment_wait)?;
+        }
+    }
+
+    /// Appends under the lock, or returns which file it needs first.
+    fn push_raw(
+        &self,
+        Guarded { tail, .. }: &mut Guarded<D>,
+        offset: u64,
+        pieces: &[&[u8]],
+        store_ms: Option<i64>,
+    ) -> Result<Option<u64>> {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if tail.position != offset {
+            let reason = format!(
+                "bytes of another log for {offset}, and this log ends at {}",
+                tail.position
+            );
+            return Err(Error::NotWritable { reason });
+        }
+        if let Some(base) = self.roll.make_raw_space(tail, len as u64)? {
+            return Ok(Some(base));
+        }
+        let Some(segment) = &tail.segment else {
+            return Err(Error::Closed);
+        };
+        let position = offset - segment.base();
+        if offset + len as u64 > segment.end() {
+            let reason = format!(
+                "{len} bytes of another log for {offset} go beyond the end of a file at {}: the files \
+                 of the two logs differ in length",
+                segment.end()
+            );
+            return Err(Error::NotWritable { reason });
+        }
+        let written = match &tail.sink {
+            Sink::Mapped(region) => region.reserve(position, len).map(|mut reservation| {
+                copy_pieces(&mut reservation, pieces);
+                region.publish(reservation);
+            }),
+            Sink::Pooled(buffer) => buffer.reserve(position, len).map(|mut reservation| {
+                copy_pieces(&mut reservation, pieces);
+                reservation.publish();
+            }),
+            Sink::None => None,
+        };
+        if written.is_none() {
+            let path = segment.path().display();
+            self.files
+                .fail(format!("{path}: position {position} was refused"));
+            return Err(self.files.poison.check().err().unwrap_or(Error::Closed));
+        }
+        tail.position += len as u64;
+        if let Some(store_ms) = store_ms {
+            tail.last_store_ms = tail.last_store_ms.max(store_ms);
+            self.files
+                .last_store_ms
+                .store(tail.last_store_ms, Ordering::Relaxed);
+        }
+        self.files.positions.appended.publish(tail.position);
+        Ok(None)
+    }
+
+    /// Lets a log that holds nothing begin at `offset`, the begin of a file, and makes that file.
+    ///
+    /// # Durability
+    /// The file is there after a crash, or the log is empty.
+    ///
+    /// # Blocking
+    /// As [`CommitLog::append_raw`], and for the removal of a file that was made ahead.
+    ///
+    /// # Errors
+    /// [`Error::NotWritable`] when the log holds something, or no file begins there; [`Error::Io`],
+    /// [`Error::NoSegment`].
+    pub fn begin_at(&self, offset: u64) -> Result<()> {
+        let files = &*self.files;
+        let file_len = files.chain.segment_len_bytes();
+        if !offset.is_multiple_of(file_len) {
+            let reason = format!("no file of {file_len} bytes begins at {offset}");
+            return Err(Error::NotWritable { reason });
+        }
+        let is_being_made = files.chain.is_empty() && files.preparer.has_thread();
+        if is_being_made && files.preparer.peek().is_none() {
+            files.preparer.wait(0, self.segment_wait)?;
+        }
+        {
+            let Guarded { tail, .. } = &mut *self.guarded.lock();
+            if tail.position != 0 {
+                let reason = format!("the log holds {} bytes already", tail.position);
+                return Err(Error::NotWritable { reason });
+            }
+            (tail.segment, tail.sink) = (None, Sink::None);
+            // The other name goes first: with both a start would miss the files between them.
+            files.preparer.remove_unused()?;
+            for segment in files.chain.pop_from(0) {
+                files.reclaimer.remove(&files.disk, segment)?;
+                files.disk.sync_dir(files.chain.dir())?;
+            }
+            (tail.position, tail.ring_at, tail.claimed_to) = (offset, offset, offset);
+            let positions = &files.positions;
+            // Nothing is behind before there is something.
+            for mark in [
+                &positions.flushed,
+                &positions.committed,
+                &positions.dispatched,
+            ] {
+                mark.raise(offset);
+            }
+            positions.appended.publish(offset);
+        }
+        self.append_raw(offset, &[], None)
+    }
+}
+
+/// Copies pieces behind one another; `into` is as long as they are together.
+fn copy_pieces(into: &mut [u8], pieces: &[&[u8]]) {
+    let mut rest = into;
+    for piece in pieces {
+        let Some((front, behind)) = rest.split_at_mut_checked(piece.len()) else {
+            return;
+        };
+        front.copy_from_slice(piece);
+        rest = behind;
+    }
+}

@@ -1,0 +1,141 @@
+//! The store as replication sees it: a master's log read in ranges, a slave's log grown by bytes of its
+//! master. Knows no socket, and decides nothing about roles.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::refusals::Refusals;
+use crate::clock::Clock;
+use crate::commit_log::CommitLog;
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::segment::{Chunk, LogFiles};
+
+/// Why a slave refuses appends of its own.
+pub(super) const FOLLOWS_CAUSE: &str = "slave";
+
+/// What a log holds, as who ships it must know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte that is kept.
+    pub start: u64,
+    /// Behind the last byte that survives the process.
+    pub end: u64,
+    /// Length of each file.
+    pub file_len_bytes: u64,
+    /// Store time of the newest record, Unix ms; 0 for none.
+    pub last_store_ms: i64,
+}
+
+/// Reads and grows the log for replication.
+pub struct Replica<D: Disk, C: Clock> {
+    files: Arc<LogFiles<D>>,
+    log: Arc<CommitLog<D, C>>,
+    refusals: Arc<Refusals>,
+    clock: C,
+    follows: AtomicBool,
+}
+
+impl<D: Disk, C: Clock> Replica<D, C> {
+    pub(super) fn new(log: &Arc<CommitLog<D, C>>, refusals: &Arc<Refusals>, clock: &C) -> Self {
+        Self {
+            clock: clock.clone(),
+            files: Arc::clone(log.files()),
+            log: Arc::clone(log),
+            refusals: Arc::clone(refusals),
+            follows: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes a slave of the store: it refuses appends of its own from now on, and takes bytes of its
+    /// master.
+    pub fn follow(&self) {
+        let reason = "the store follows a master (brokerRole=SLAVE)".to_owned();
+        self.refusals.set(FOLLOWS_CAUSE, Some(reason));
+        self.follows.store(true, Ordering::Release);
+    }
+
+    /// Whether the store is a slave's.
+    #[must_use]
+    pub fn follows(&self) -> bool {
+        self.follows.load(Ordering::Acquire)
+    }
+
+    /// A clock that does not step, ms: the times of links.
+    #[must_use]
+    pub fn elapsed_ms(&self) -> u64 {
+        self.clock.elapsed_ms()
+    }
+
+    /// What the log holds now.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        Extent {
+            start: self.files.chain.start(),
+            end: self.files.readable(),
+            file_len_bytes: self.files.chain.segment_len_bytes(),
+            last_store_ms: self.files.last_store_ms.load(Ordering::Acquire),
+        }
+    }
+
+    /// End of what was appended.
+    #[must_use]
+    pub fn appended(&self) -> u64 {
+        self.files.positions.appended.position()
+    }
+
+    /// Up to `len_max` bytes of the log from `offset` on, inside one file; `None` at its end or outside of
+    /// it. Inside the hot window nothing is copied.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk where the file has no map.
+    pub fn range(&self, offset: u64, len_max: usize) -> Result<Option<Chunk<D>>> {
+        self.files
+            .chain
+            .chunk(offset, self.files.readable(), len_max)
+    }
+
+    /// Grows a slave's log by bytes of its master's, in any pieces, which lie at `offset` there and in one
+    /// file; `store_ms` is the store time of the last record that is whole with them.
+    ///
+    /// # Durability
+    /// As [`Writer::append`](super::Writer::append).
+    ///
+    /// # Errors
+    /// As [`CommitLog::append_raw`]; [`crate::error::Error::Closed`].
+    ///
+    /// # Blocking
+    /// As [`CommitLog::append_raw`].
+    pub fn append(&self, offset: u64, pieces: &[&[u8]], store_ms: Option<i64>) -> Result<()> {
+        if self.files.is_closing() {
+            return Err(crate::error::Error::Closed);
+        }
+        self.log.append_raw(offset, pieces, store_ms)
+    }
+
+    /// Lets a slave's log that holds nothing begin at `offset`.
+    ///
+    /// # Durability
+    /// As [`CommitLog::begin_at`].
+    ///
+    /// # Errors
+    /// As [`CommitLog::begin_at`]; [`crate::error::Error::Closed`].
+    ///
+    /// # Blocking
+    /// As [`CommitLog::begin_at`].
+    pub fn begin_at(&self, offset: u64) -> Result<()> {
+        if self.files.is_closing() {
+            return Err(crate::error::Error::Closed);
+        }
+        self.log.begin_at(offset)
+    }
+
+    /// Calls `wake` whenever the log has grown, from whatever thread that happens on: it must be short and
+    /// must not wait. The first call counts, for as long as the store is open.
+    pub fn wake_with(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        let _first_counts = self.files.signals.ship.set(wake);
+    }
+}

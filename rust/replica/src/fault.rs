@@ -1,0 +1,87 @@
+//! Why a link ends, in words for an operator: each names the offsets that do not agree.
+
+/// Why a link of replication is closed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LinkFault {
+    /// A slave reported a negative offset.
+    #[error("the slave reports offset {reported}, which is no place in a log")]
+    NegativeReport {
+        /// What it reported.
+        reported: i64,
+    },
+    /// A slave holds what its master does not.
+    #[error(
+        "the slave is ahead: it reports {reported}, our log ends at {end}. One of the two has lost \
+         messages, or they were never copies of each other: compare them, and empty the store of the \
+         one that is to be filled anew"
+    )]
+    SlaveAhead {
+        /// What it reported first.
+        reported: u64,
+        /// Where the master's log ends.
+        end: u64,
+    },
+    /// What a slave wants was removed.
+    #[error(
+        "the slave wants to go on at {reported}, and our log begins at {start}: what is between was \
+         removed. Empty the store of the slave, to fill it from our last file on"
+    )]
+    SlaveTooFarBehind {
+        /// What it reported first.
+        reported: u64,
+        /// Where the master's log begins.
+        start: u64,
+    },
+    /// A slave reported more than it was sent.
+    #[error("the slave reports {reported}, and was sent the log up to {sent}")]
+    ReportBeyondSent {
+        /// What it reported.
+        reported: u64,
+        /// What was sent.
+        sent: u64,
+    },
+    /// A master's header has a negative number.
+    #[error("the master sent a header with offset {offset} and length {len_bytes}")]
+    BadHeader {
+        /// Its offset.
+        offset: i64,
+        /// Its length.
+        len_bytes: i32,
+    },
+    /// A master goes on at another place.
+    #[error(
+        "the master goes on at {offset}, and our log ends at {end}: the two are no copies of each \
+         other there. Compare them, and empty the store of the one that is to be filled anew"
+    )]
+    OtherOffset {
+        /// Where the master goes on.
+        offset: u64,
+        /// Where our log ends.
+        end: u64,
+    },
+    /// A master begins a fresh log where no file begins.
+    #[error(
+        "the master begins at {offset}, which is no multiple of {file_len_bytes} bytes: set \
+         mappedFileSizeCommitLog as the master has it"
+    )]
+    NotAtFile {
+        /// Where it begins.
+        offset: u64,
+        /// Length of our log files.
+        file_len_bytes: u64,
+    },
+    /// What a master sent is no record.
+    #[error("the master sent bytes at {offset} that are no record: {why}")]
+    NoRecord {
+        /// Where they lie.
+        offset: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// Nothing came for too long.
+    #[error("nothing came for {silent_ms} ms")]
+    Silent {
+        /// For how long.
+        silent_ms: u64,
+    },
+}

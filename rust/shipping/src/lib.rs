@@ -1,0 +1,22 @@
+//! Threads that move the bytes of replication, beside the event loops: a master's ships its log to slaves,
+//! a slave's grows its log by what comes. Sockets are given to them connected; what one carries is
+//! decided by the links of `mqcore-replica`. Knows no Python, no role and no retry: whoever gives a socket
+//! gets to know when and why it ended.
+//!
+//! The modules, from the top layer down; each uses only those of lower layers.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`master`] | one thread that ships the log to all slaves |
+//! | [`slave`] | one thread per connection to a master |
+//! | `peer` | one slave's socket, and what of a frame waits for it |
+//! | [`ended`] | links that have ended, until they are asked for |
+
+pub mod ended;
+pub mod master;
+mod peer;
+pub mod slave;
+
+pub use ended::{Ended, EndedLinks};
+pub use master::{Master, Shipping, SlaveStanding};
+pub use slave::{Following, Slave};

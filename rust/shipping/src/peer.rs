@@ -1,0 +1,237 @@
+//! One slave of a master: its socket, its link, and the frames that the socket has not taken whole. Header
+//! and body are one unit: what has begun goes out before anything else.
+
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::net::TcpStream;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::segment::LogSlice;
+use mqcore_engine::store::Replica;
+use mqcore_replica::stream::HEADER_LEN_BYTES;
+use mqcore_replica::{Header, LogSpan, MasterLink, Standing, Step};
+
+/// Bytes of reports that are read at once: more than a slave sends between two turns.
+const READ_LEN_BYTES: usize = 1024;
+/// Bytes that one slave gets in a turn: the others wait about a millisecond for it.
+const TURN_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Frames on their way out: headers, and the part of the log whose pieces are their bodies.
+struct Frames<D: Disk> {
+    headers: Vec<[u8; HEADER_LEN_BYTES]>,
+    bodies: Option<LogSlice<D>>,
+    body_len_max: usize,
+    written: usize,
+}
+
+impl<D: Disk> Frames<D> {
+    fn new(offset: u64, bodies: Option<LogSlice<D>>, body_len_max: usize) -> Self {
+        let len = bodies.as_ref().map_or(0, |bodies| bodies.as_bytes().len());
+        let header = |at: usize| Header {
+            offset: offset + at as u64,
+            // A body has less than 4 MiB.
+            len_bytes: u32::try_from((len - at).min(body_len_max)).unwrap_or(0),
+        };
+        let headers = if len == 0 {
+            vec![header(0).to_bytes()]
+        } else {
+            let begins = (0..len).step_by(body_len_max);
+            begins.map(|at| header(at).to_bytes()).collect()
+        };
+        Self {
+            headers,
+            bodies,
+            body_len_max,
+            written: 0,
+        }
+    }
+
+    /// What is not written yet, header and body in turn.
+    fn parts(&self) -> Vec<IoSlice<'_>> {
+        let bodies = self.bodies.as_ref().map_or(&[][..], |all| all.as_bytes());
+        // A heartbeat has no body.
+        let bodies = bodies.chunks(self.body_len_max).chain([&[][..]]);
+        let mut skipped = self.written;
+        let mut parts = Vec::with_capacity(2 * self.headers.len());
+        for (header, body) in self.headers.iter().zip(bodies) {
+            for part in [header.as_slice(), body] {
+                let from = skipped.min(part.len());
+                skipped -= from;
+                if from < part.len() {
+                    parts.push(IoSlice::new(part.get(from..).unwrap_or_default()));
+                }
+            }
+        }
+        parts
+    }
+}
+
+/// What a turn of a peer has left.
+pub(crate) enum Left {
+    /// The socket takes no more now.
+    Socket,
+    /// There is more to send, and the others have their turn.
+    More,
+    /// Nothing for so long, ms.
+    Wait(u64),
+}
+
+/// One slave.
+pub(crate) struct Peer<D: Disk> {
+    pub(crate) address: String,
+    pub(crate) stream: TcpStream,
+    link: MasterLink,
+    frames: Option<Frames<D>>,
+}
+
+/// What the log holds, for a link.
+pub(crate) fn span_of<D: Disk, C: Clock>(replica: &Replica<D, C>) -> LogSpan {
+    let extent = replica.extent();
+    LogSpan {
+        start: extent.start,
+        end: extent.end,
+        file_len_bytes: extent.file_len_bytes,
+    }
+}
+
+impl<D: Disk> Peer<D> {
+    pub(crate) fn new(address: String, stream: TcpStream, link: MasterLink) -> Self {
+        Self {
+            address,
+            stream,
+            link,
+            frames: None,
+        }
+    }
+
+    /// How far the slave is.
+    pub(crate) fn standing(&mut self, end: u64, now_ms: u64) -> Standing {
+        self.link.standing(end, now_ms)
+    }
+
+    /// Reads what has come.
+    ///
+    /// # Errors
+    /// Why the link is to be closed.
+    pub(crate) fn read(&mut self, log: LogSpan, now_ms: u64) -> Result<(), String> {
+        let mut bytes = [0; READ_LEN_BYTES];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err("the slave has closed the connection".to_owned()),
+                Ok(len) => {
+                    let came = bytes.get(..len).unwrap_or_default();
+                    let fed = self.link.feed(came, log, now_ms);
+                    fed.map_err(|fault| fault.to_string())?;
+                    if len < bytes.len() {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Sends what is due.
+    ///
+    /// # Errors
+    /// Why the link is to be closed.
+    ///
+    /// # Blocking
+    /// Reads the disk for what is no longer hot.
+    pub(crate) fn turn<C: Clock>(
+        &mut self,
+        replica: &Replica<D, C>,
+        end: u64,
+        now_ms: u64,
+    ) -> Result<Left, String> {
+        self.link.check(now_ms).map_err(|fault| fault.to_string())?;
+        let mut sent = 0;
+        loop {
+            if !self.write()? {
+                return Ok(Left::Socket);
+            }
+            if sent >= TURN_BYTES_MAX {
+                return Ok(Left::More);
+            }
+            match self.link.step(end, now_ms) {
+                Step::Send {
+                    offset,
+                    len_max,
+                    body_len_max,
+                } => {
+                    let read = replica.range(offset, len_max);
+                    let Some(chunk) = read.map_err(|error| error.to_string())? else {
+                        return Err(format!("our log has nothing at {offset} any more"));
+                    };
+                    let len = chunk.bytes.as_bytes().len() as u64;
+                    self.link.sent(len, now_ms);
+                    self.frames = Some(Frames::new(offset, Some(chunk.bytes), body_len_max));
+                    sent += len;
+                }
+                Step::Heartbeat { offset } => {
+                    self.link.sent(0, now_ms);
+                    self.frames = Some(Frames::new(offset, None, 1));
+                }
+                Step::Wait { wait_ms } => return Ok(Left::Wait(wait_ms)),
+            }
+        }
+    }
+
+    /// Writes what waits; true when nothing does any more.
+    fn write(&mut self) -> Result<bool, String> {
+        while let Some(frames) = &mut self.frames {
+            let parts = frames.parts();
+            if parts.is_empty() {
+                self.frames = None;
+                break;
+            }
+            match self.stream.write_vectored(&parts) {
+                Ok(0) => return Err("the connection takes nothing".to_owned()),
+                Ok(written) => frames.written += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use mqcore_engine::disk::RealDisk;
+
+    use super::*;
+
+    fn left_after(offset: u64, bodies: &[u8], written: usize) -> Vec<u8> {
+        let bodies = (!bodies.is_empty()).then(|| LogSlice::<RealDisk>::Owned(bodies.to_vec()));
+        let mut frames = Frames::new(offset, bodies, 4);
+        frames.written = written;
+        let parts = frames.parts();
+        assert!(parts.iter().all(|part| !part.is_empty()));
+        parts.iter().flat_map(|part| part.to_vec()).collect()
+    }
+
+    #[test]
+    fn wherever_a_socket_stops_the_rest_goes_out() {
+        let mut expected = Vec::new();
+        for (offset, body) in [(100, "abcd"), (104, "efgh"), (108, "i")] {
+            let len_bytes = u32::try_from(body.len()).unwrap();
+            expected.extend(Header { offset, len_bytes }.to_bytes());
+            expected.extend(body.as_bytes());
+        }
+        for written in 0..=expected.len() {
+            assert_eq!(left_after(100, b"abcdefghi", written), expected[written..]);
+        }
+        let heartbeat = Header {
+            offset: 7,
+            len_bytes: 0,
+        };
+        for written in 0..=HEADER_LEN_BYTES {
+            assert_eq!(left_after(7, b"", written), heartbeat.to_bytes()[written..]);
+        }
+    }
+}

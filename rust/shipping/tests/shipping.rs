@@ -1,0 +1,257 @@
+//! A master and slaves over real sockets: copies that are equal, byte for byte, and peers that are none.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mqcore_engine::clock::SystemClock;
+use mqcore_engine::config::StoreConfig;
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::store::{OpenHow, Store};
+use mqcore_record::{Host, Message};
+use mqcore_replica::{Header, Timing};
+use mqcore_shipping::{EndedLinks, Master, Shipping, Slave};
+
+type RealStore = Store<RealDisk, SystemClock>;
+
+const HOW: Shipping = Shipping {
+    timing: Timing {
+        heartbeat_ms: 5_000,
+        silence_max_ms: 20_000,
+    },
+    batch_len_bytes: 32_768,
+    bytes_per_second_max: None,
+};
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("mqcore-ship-{name}-{}", std::process::id()));
+        let _absent = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(root: &Path, flush: &str) -> Arc<RealStore> {
+    let pairs = [
+        ("storePathRootDir", root.to_str().unwrap()),
+        ("mappedFileSizeCommitLog", "1048576"),
+        ("mappedFileSizeConsumeQueue", "20000"),
+        ("maxMessageSize", "65536"),
+        ("maxHashSlotNum", "1000"),
+        ("maxIndexNum", "40000"),
+        ("flushDiskType", flush),
+    ];
+    let config = StoreConfig::from_pairs(pairs).unwrap().0;
+    let how = OpenHow::RefuseDamage;
+    let store = Arc::new(Store::open(RealDisk, SystemClock::new(), config, how).unwrap());
+    store.start().unwrap();
+    store
+}
+
+fn put(store: &RealStore, count: usize) -> u64 {
+    let host = Host::V4 {
+        address: [127, 0, 0, 1],
+        port: 10911,
+    };
+    let mut end = 0;
+    for number in 0..count {
+        let body = vec![b'a' + (number % 26) as u8; 1 + number * 37 % 3_000];
+        let message = Message {
+            topic: "T",
+            queue_id: (number % 3) as i32,
+            flag: 0,
+            sys_flag: 0,
+            born_timestamp_ms: 1,
+            born_host: host,
+            store_host: host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: &body,
+            properties: b"",
+            version: None,
+        };
+        end = store.put(&message).unwrap().0.end();
+    }
+    end
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    one.set_read_timeout(Some(PATIENCE)).unwrap();
+    (one, listener.accept().unwrap().0)
+}
+
+fn log_bytes(store: &RealStore, from: u64, to: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    while from + (out.len() as u64) < to {
+        let at = from + out.len() as u64;
+        let len = usize::try_from(to - at).unwrap();
+        let chunk = store.replica().range(at, len).unwrap().unwrap();
+        out.extend_from_slice(chunk.bytes.as_bytes());
+    }
+    out
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn first_end(ended: &EndedLinks) -> String {
+    let began = Instant::now();
+    loop {
+        if let Some(first) = ended.take().into_iter().next() {
+            return first.why;
+        }
+        assert!(began.elapsed() < PATIENCE, "no link has ended");
+        std::thread::yield_now();
+    }
+}
+
+/// A slave that copies from the begin: its log is not fresh, so it asks for what it has not.
+#[test]
+fn slaves_become_equal_and_go_on_after_each_end() {
+    let (one, two, three) = (Dir::new("one"), Dir::new("two"), Dir::new("three"));
+    let store = open(&one.0, "ASYNC_FLUSH");
+    let master = Master::start(Arc::clone(&store), HOW).unwrap();
+    let copies = [open(&two.0, "ASYNC_FLUSH"), open(&three.0, "SYNC_FLUSH")];
+    let slaves: Vec<_> = copies
+        .iter()
+        .map(|copy| Slave::new(Arc::clone(copy), HOW.timing).unwrap())
+        .collect();
+    for round in 0..6 {
+        for (number, slave) in slaves.iter().enumerate() {
+            let (near, far) = pair();
+            master.add(&format!("slave {number}"), far.into()).unwrap();
+            slave.follow("the master", near.into()).unwrap();
+        }
+        let end = put(&store, 300);
+        let expected = store.replica().extent().end;
+        assert_eq!(end, expected);
+        if round % 2 == 0 {
+            // In the middle of whatever is under way.
+            for slave in &slaves {
+                slave.stop();
+            }
+            continue;
+        }
+        for (copy, slave) in copies.iter().zip(&slaves) {
+            until("a slave has everything", || {
+                copy.replica().appended() == end
+            });
+            assert_eq!(log_bytes(copy, 0, end), log_bytes(&store, 0, end));
+            until("it has reported it", || {
+                slave.following().reported == Some(end)
+            });
+        }
+        until("the master knows it", || {
+            let all = master.slaves();
+            let open = all.iter().filter(|each| each.standing.acknowledged == end);
+            open.count() == 2
+        });
+    }
+    assert!(copies[1].files().positions.flushed.position() > 0);
+    for slave in &slaves {
+        slave.stop();
+    }
+    master.stop();
+    for copy in copies {
+        assert!(copy.close().unwrap());
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn peers_that_are_no_slaves_are_closed_with_the_reason() {
+    let dir = Dir::new("hostile");
+    let store = open(&dir.0, "ASYNC_FLUSH");
+    let end = put(&store, 1_000);
+    let master = Master::start(Arc::clone(&store), HOW).unwrap();
+    let cases: [(&[u8], &str); 3] = [
+        (b"GET / HTTP/1.1\r\n\r\n", "the slave is ahead"),
+        (&[0xff; 8], "no place in a log"),
+        (&(end + 1).to_be_bytes(), "the slave is ahead"),
+    ];
+    for (sent, why) in cases {
+        let (mut near, far) = pair();
+        master.add("a stranger", far.into()).unwrap();
+        near.write_all(sent).unwrap();
+        let ended = first_end(master.ended());
+        assert!(ended.contains(why), "{ended}");
+        assert_eq!(near.read(&mut [0; 100]).unwrap_or(0), 0, "nothing was sent");
+    }
+    let (mut near, far) = pair();
+    master.add("a liar", far.into()).unwrap();
+    near.write_all(&[end.to_be_bytes(), (end + 8).to_be_bytes()].concat())
+        .unwrap();
+    assert!(first_end(master.ended()).contains("was sent the log up to"));
+    // One that reads nothing holds up nobody.
+    let (mut slow, far) = pair();
+    master.add("a slow one", far.into()).unwrap();
+    slow.write_all(&1u64.to_be_bytes()).unwrap();
+    let copy_dir = Dir::new("beside");
+    let copy = open(&copy_dir.0, "ASYNC_FLUSH");
+    let slave = Slave::new(Arc::clone(&copy), HOW.timing).unwrap();
+    let (near, far) = pair();
+    master.add("a good one", far.into()).unwrap();
+    slave.follow("the master", near.into()).unwrap();
+    until("the good one has everything", || {
+        copy.replica().appended() == end
+    });
+    slave.stop();
+    master.stop();
+    store.close().unwrap();
+    copy.close().unwrap();
+}
+
+#[test]
+fn a_master_that_sends_no_log_changes_nothing() {
+    let dir = Dir::new("lied-to");
+    let store = open(&dir.0, "ASYNC_FLUSH");
+    let slave = Slave::new(Arc::clone(&store), HOW.timing).unwrap();
+    let header = |offset, len_bytes| Header { offset, len_bytes }.to_bytes().to_vec();
+    let cases = [
+        (
+            [header(0, 100), vec![7; 100]].concat(),
+            "that are no record",
+        ),
+        (header(5, 0), "no file of 1048576 bytes begins at 5"),
+        (vec![0xff; 12], "a header with offset -1"),
+        (
+            b"SSH-2.0-x y z".to_vec(),
+            "no file of 1048576 bytes begins at",
+        ),
+    ];
+    for (sent, why) in cases {
+        let (near, mut far) = pair();
+        slave.follow("the master", near.into()).unwrap();
+        far.read_exact(&mut [1; 8]).unwrap();
+        far.write_all(&sent).unwrap();
+        let ended = first_end(slave.ended());
+        assert!(ended.contains(why), "{ended}");
+        assert_eq!(store.replica().appended(), 0);
+    }
+    let (near, far) = pair();
+    slave.follow("the master", near.into()).unwrap();
+    drop(far);
+    assert!(!first_end(slave.ended()).is_empty());
+    slave.stop();
+    assert!(store.close().unwrap());
+}
