@@ -62,7 +62,7 @@ $(TOOLS_STAMP): requirements/dev.txt requirements/docs.txt scripts/prerequisites
 # Everything is compiled once for `make test`: it needs the wheel, and uses the extension of it.
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
 $(BUILT_STAMP): $(WHEEL_STAMP)
-	@$(BIN)/python scripts/place_wheel.py
+	@$(BIN)/python scripts/unpack_wheel.py
 	@touch $@
 else
 $(BUILT_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES)

@@ -1,6 +1,6 @@
 """Makes this tree use the wheel of `make wheel`: so `make test` builds the extension once.
 
-    python scripts/place_wheel.py
+    python scripts/unpack_wheel.py
 
 The extension of the wheel goes to where `maturin develop` puts its own, and the environment of the
 interpreter that runs this gets what an editable installation has: a path to `python/`, the commands
@@ -45,7 +45,7 @@ def editable(wheel: zipfile.ZipFile, sources: Path, folder: Path) -> Path:
     return path
 
 
-def place(path: Path, sources: Path) -> None:
+def unpack(path: Path, sources: Path) -> None:
     """Puts the extension of a wheel below a directory of sources.
 
     An extension that a process has loaded stays what it is: the new one is another file.
@@ -61,9 +61,9 @@ def place(path: Path, sources: Path) -> None:
 
 
 def main() -> int:
-    """Places the one wheel that is there."""
+    """Unpacks the one wheel that is there."""
     (path,) = WHEELS.glob("mqcore-*.whl")
-    place(path, SOURCES)
+    unpack(path, SOURCES)
     with zipfile.ZipFile(path) as wheel, TemporaryDirectory() as folder:
         made = editable(wheel, SOURCES, Path(folder))
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "place_wheel.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "unpack_wheel.py"
 METADATA = "mqcore-9.0.dist-info/"
 FILES = {
     "mqcore/__init__.py": "WHERE = 'the wheel'\n",
@@ -27,7 +27,7 @@ FILES = {
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """Returns the script as a module."""
-    spec = importlib.util.spec_from_file_location("place_wheel", SCRIPT)
+    spec = importlib.util.spec_from_file_location("unpack_wheel", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -59,7 +59,7 @@ def test_the_extension_replaces_a_loaded_one_and_nothing_else_changes(
     target = sources / "mqcore" / "native" / "_native.abi3.so"
     target.write_text("the old one", encoding="utf-8")
     with target.open(encoding="utf-8") as loaded:
-        script.place(wheel, sources)
+        script.unpack(wheel, sources)
         assert loaded.read() == "the old one"
     assert target.read_text(encoding="utf-8") == "the new one"
     assert os.access(target, os.X_OK)
