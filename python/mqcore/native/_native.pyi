@@ -1421,6 +1421,9 @@ class NativeFastPath:
     def even_out_reactors(self) -> None:
         """Lets idle connections of the reactor with the most go where there are far fewer."""
 
+    def settle_reactors(self) -> None:
+        """Waits until the reactors have done what was asked of them before; not long."""
+
     def stop_reactors(self) -> None:
         """Ends the reactors; waits for their turns."""
 

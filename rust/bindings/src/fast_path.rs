@@ -109,6 +109,11 @@ impl NativeFastPath {
         self.connections.reactors.even_out();
     }
 
+    /// Waits until the reactors have done what was asked of them before.
+    fn settle_reactors(&self, py: Python<'_>) {
+        gil_call(py, Gil::Released, || self.connections.reactors.settle_all());
+    }
+
     /// Ends the reactors: what their connections still wait for is answered to nobody.
     fn stop_reactors(&self, py: Python<'_>) {
         if !self.fast_path.origin.is_elsewhere() {

@@ -82,6 +82,17 @@ impl Reactors {
         self.reported.lock().clear();
     }
 
+    /// Waits until each has done what was asked of it before.
+    ///
+    /// # Blocking
+    /// For two turns of each.
+    pub(crate) fn settle_all(&self) {
+        let running = self.running.lock().clone();
+        for reactor in running {
+            reactor.settle();
+        }
+    }
+
     /// The one with the fewest connections, with the number of its fast path.
     pub(crate) fn least_loaded(&self) -> Option<(usize, Arc<BrokerReactor>)> {
         let running = self.running.lock();

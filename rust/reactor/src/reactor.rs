@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -120,6 +121,22 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
     /// Reads no more of a connection; what was read already is executed.
     pub fn hold(&self, id: ConnectionId) {
         self.changes.push(Change::Hold(id));
+    }
+
+    /// Waits until what was asked of it before is done: nothing that arrives later is read of a connection
+    /// that is held. Does nothing once it is stopped.
+    ///
+    /// # Blocking
+    /// Until the turn that it is at, and the next, have ended.
+    pub fn settle(&self) {
+        // While this is held nobody stops it.
+        let thread = self.thread.lock();
+        if thread.is_some() {
+            let (asked, done) = channel();
+            self.changes.push(Change::Confirm(asked));
+            // It sends nothing: it lets the other end go.
+            let _gone = done.recv();
+        }
     }
 
     /// Reads a connection again.

@@ -223,6 +223,8 @@ impl<D: Disk, C: Clock> Running<D, C> {
                 }
                 Change::Remove(id) => self.remove(id),
                 Change::Spare(most) => self.give_up_idle(most),
+                // Who asked waits for it.
+                Change::Confirm(done) => drop(done),
                 Change::Stop => self.is_stopping = true,
             }
         }
