@@ -13,7 +13,8 @@ CACHE  := .cache
 
 # With the tests of the reactor that run under a model checker, which no other build has.
 MODEL = --features mqcore-reactor/model
-RUST_TESTS = cargo test --locked --workspace --exclude mqcore-bindings $(MODEL)
+# What has no tests is left out: it would be compiled all the same.
+RUST_TESTS = cargo test --locked --workspace --exclude mqcore-bindings --exclude mqcore-benches $(MODEL)
 
 # What the longer commands run.
 DEMO  = $(BIN)/python scripts/demo.py
@@ -44,7 +45,7 @@ WHEELS       := target/wheels
 PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel check demo demo-store test test-all listed pytest interop spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash fmt clean
+.PHONY: help setup wheel check demo demo-store test test-all rust-programs listed pytest interop spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,9 +59,16 @@ $(TOOLS_STAMP): requirements/dev.txt requirements/docs.txt scripts/prerequisites
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt -r requirements/docs.txt
 	@touch $@
 
+# Everything is compiled once for `make test`: it needs the wheel, and uses the extension of it.
+ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
+$(BUILT_STAMP): $(WHEEL_STAMP)
+	@$(BIN)/python scripts/unpack_wheel.py
+	@touch $@
+else
 $(BUILT_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
 	@touch $@
+endif
 
 wheel: $(WHEEL_STAMP) ## Build the wheel into target/wheels: one for every Python from 3.11 and glibc 2.28 on
 
@@ -79,10 +87,15 @@ demo: setup ## Real flights through a killed broker, then Spark: delays, archive
 demo-store: setup ## The store alone: real flights, a kill, recovery, a query
 	@$(DEMO_STORE)
 
-test: lint setup ## Everything that proves the project: lint, Rust tests, Python tests
+test: setup ## Everything that proves the project: lint, Rust tests, Python tests
+	@$(MAKE) -j2 lint rust-programs
 	@$(RUST_TESTS)
 	@$(MAKE) listed
 	@$(MAKE) pytest
+
+# Beside the lints, of which most use one processor.
+rust-programs: ## Compile the test programs of Rust
+	@$(RUST_TESTS) --no-run --quiet
 
 listed: setup ## Compare the tests that are collected with tests/listed.txt: none may be lost
 	@cd tests && ../$(BIN)/python -m tidy.list_tests
@@ -90,7 +103,8 @@ listed: setup ## Compare the tests that are collected with tests/listed.txt: non
 pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
 	@$(BIN)/python scripts/run_tests.py $(PYTEST)
 
-test-all: lint setup wheel ## Every test: sampled tables whole, every pair of versions, all crash images, fuzzing
+test-all: setup wheel ## Every test: sampled tables whole, every pair of versions, all crash images, fuzzing
+	@$(MAKE) -j2 lint rust-programs
 	@$(RUST_TESTS)
 	@$(MAKE) listed
 	@$(BIN)/python scripts/run_tests.py --matrix $(PYTEST)
@@ -120,17 +134,18 @@ bench-scale: setup ## 1 to N reactors on this machine, beside the official broke
 	@cargo build --locked --release --quiet -p mqcore-load
 	@$(BIN)/python benches/scale.py
 
-# With the extension, which its stub is compared with.
+# With the extension, which its stub is compared with. Clippy is the last: beside `rust-programs` it
+# waits for cargo's lock.
 lint: setup ## Formatting, lints, types, the stub, import layers, the rules of the sources, licences
 	@cargo fmt --all --check
-	@cargo clippy --locked --quiet --workspace --all-targets $(MODEL) -- -D warnings
-	@cargo clippy --locked --quiet -p mqcore-engine -p mqcore-benches --features mqcore-engine/lock-times --lib --bench serial -- -D warnings
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/python -m mypy.stubtest mqcore.native._native
 	@PYTHONPATH=python $(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.txt || { cat $(VENV)/lint-imports.txt; exit 1; }
 	@$(MAKE) tidy
+	@cargo clippy --locked --quiet --workspace --all-targets $(MODEL) -- -D warnings
+	@cargo clippy --locked --quiet -p mqcore-engine -p mqcore-benches --features mqcore-engine/lock-times --lib --bench serial -- -D warnings
 
 # With no extension needed: conftest files above tests/tidy import nothing of mqcore.
 tidy: $(TOOLS_STAMP) ## The rules of the sources: layers, lengths, headers, names, licences

@@ -1,10 +1,11 @@
 """Runs the Python tests in several processes at once, each with files that take about as long.
 
-Most of a test of interoperation is waiting for the programs of others, so there is one process more
-than there are processors. Arguments go to pytest; with a path among them there is one process.
-Prints what the first process prints, and that of the others when it has ended, then the slowest
-tests, the time per folder and the tests that needed another try. `--measure` writes
-`tests/seconds.json` anew, by which the files are divided. Exits with 0 when no test failed.
+Most of a test of interoperation is waiting for the programs of others, so there are twice as many
+processes as the machines of the project have processors. Arguments go to pytest; with a path among
+them there is one process. Prints what the first process prints, and that of the others when it has
+ended, then the slowest tests, the time per folder and the tests that needed another try.
+`--measure` writes `tests/seconds.json` anew, by which the files are divided. Exits with 0 when no
+test failed.
 """
 
 import json
@@ -18,7 +19,7 @@ from split_tests import ROOT, TABLE, divided, measured, seconds, test_files
 
 OUTPUTS = ROOT / ".cache" / "tests"
 TIMES = ROOT / ".cache" / "test-times.jsonl"
-PROCESSES = 3
+PROCESSES = 4
 # Nothing was chosen, for example by `-k`.
 NO_TESTS = 5
 LOOK_S = 0.5

@@ -2,10 +2,12 @@
 
 The seconds of each file are those of `tests/seconds.json`, as measured on two cores with all
 processes running; `scripts/run_tests.py --measure` writes them anew. Files that share something
-costly to start, a Spark session or a pair of brokers, stay together.
+costly to start, a Spark session or a pair of brokers, stay together. Those with programs of others
+are the last of a process: what they share runs until its end.
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +20,10 @@ UNKNOWN_S = 5.0
 LINT = "tests/tidy/"
 # Files whose paths begin alike share what they start.
 TOGETHER = ("tests/spark/",)
+# The files with programs of others.
+INTEROP = "tests/interop/"
+# Fixtures there that start brokers for all who ask for them in one process.
+SHARED = ("reference", "side_by_side")
 
 
 def test_files() -> list[str]:
@@ -39,7 +45,7 @@ def divided(files: Iterable[str], table: Mapping[str, float], processes: int) ->
     """
     bundles: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        bundles[next((name for name in TOGETHER if file.startswith(name)), file)].append(file)
+        bundles[bundle_of(file)].append(file)
     sizes = {name: sum(table.get(file, UNKNOWN_S) for file in bundles[name]) for name in bundles}
     loads = [0.0] * processes
     shares: list[list[str]] = [[] for _ in range(processes)]
@@ -47,7 +53,17 @@ def divided(files: Iterable[str], table: Mapping[str, float], processes: int) ->
         least = loads.index(min(loads))
         loads[least] += sizes[name]
         shares[least] += bundles[name]
-    return [sorted(share) for share in shares]
+    return [sorted(share, key=lambda file: (file.startswith(INTEROP), file)) for share in shares]
+
+
+def bundle_of(file: str, root: Path = ROOT) -> str:
+    """Returns the name that a file has in common with those that it stays together with."""
+    if folder := next((name for name in TOGETHER if file.startswith(name)), None):
+        return folder
+    if not file.startswith(INTEROP):
+        return file
+    text = (root / file).read_text(encoding="utf-8")
+    return next((name for name in SHARED if re.search(rf"\b{name}: ", text)), file)
 
 
 def measured(times: Path) -> dict[str, float]:

@@ -49,6 +49,38 @@ def test_what_shares_a_session_stays_together(split: ModuleType) -> None:
     assert sorted(others) in shares
 
 
+def test_files_that_ask_for_the_same_brokers_stay_together(
+    split: ModuleType, tmp_path: Path
+) -> None:
+    folder = tmp_path / "tests" / "interop"
+    folder.mkdir(parents=True)
+    for name, parameter in (("a", "side_by_side: S"), ("b", "reference: S"), ("c", "port: int")):
+        text = f"def test_one({parameter}) -> None: ..."
+        (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
+    found = [split.bundle_of(f"tests/interop/test_{name}.py", tmp_path) for name in "abc"]
+    assert found == ["side_by_side", "reference", "tests/interop/test_c.py"]
+
+
+@pytest.mark.parametrize("fixture", ["side_by_side", "reference"])
+def test_one_process_starts_the_brokers_that_several_files_share(
+    split: ModuleType, fixture: str
+) -> None:
+    asking = {file for file in split.test_files() if split.bundle_of(file) == fixture}
+    assert len(asking) > 1
+    (share,) = (
+        share
+        for share in split.divided(split.test_files(), split.seconds(), 4)
+        if asking & set(share)
+    )
+    assert asking <= set(share)
+
+
+def test_files_with_programs_of_others_are_the_last(split: ModuleType) -> None:
+    for share in split.divided(split.test_files(), split.seconds(), 4):
+        others = [file.startswith("tests/interop/") for file in share]
+        assert others == sorted(others)
+
+
 def test_times_are_added_up_by_file(split: ModuleType, tmp_path: Path) -> None:
     times = tmp_path / "times.jsonl"
     times.write_text(TIMES, encoding="utf-8")

@@ -24,9 +24,11 @@ from tidy.project import ROOT, texts
 LISTED: Final = ROOT / "tests" / "listed.txt"
 SUCCESSORS: Final = ROOT / "tests" / "successors.txt"
 PYTEST: Final = ["--collect-only", "--quiet", "--matrix", "-p", "no:cacheprovider"]
+# As `make test` runs them: with other features they would be compiled again.
 CARGO: Final = (
-    *("cargo", "test", "--locked", "--workspace", "--exclude", "mqcore-bindings"),
-    *("--", "--list"),
+    *("cargo", "test", "--locked", "--workspace"),
+    *("--exclude", "mqcore-bindings", "--exclude", "mqcore-benches"),
+    *("--features", "mqcore-reactor/model", "--", "--list"),
 )
 _DOC_TEST = re.compile(r"\S+\.rs - .*\(line \d+\)")
 # The attribute, perhaps others behind it, and the function.

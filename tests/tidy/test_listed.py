@@ -1,9 +1,11 @@
 """No test is lost: each listed one is in the sources, or its successor is named."""
 
 from collections import Counter
+from itertools import pairwise
 
 from tidy import project
 from tidy.list_tests import (
+    CARGO,
     LISTED,
     SUCCESSORS,
     gone,
@@ -80,3 +82,12 @@ def test_what_cargo_prints_is_read() -> None:
     ]
     assert [name_of(test) for test in found] == ["appends", "keeps"]
     assert name_of("tests/a/test_b.py::TestTables::runTest") == "TestTables"
+
+
+def test_packages_without_tests_have_none() -> None:
+    left_out = {package for flag, package in pairwise(CARGO) if flag == "--exclude"}
+    assert left_out == {"mqcore-bindings", "mqcore-benches"}
+    folders = ("rust/bindings/", "benches/src/", "benches/benches/")
+    sources = [(path, text) for path, text in project.texts(".rs") if path.startswith(folders)]
+    assert len(sources) > 50
+    assert names_in_sources(sources) == Counter()

@@ -1408,14 +1408,21 @@ class NativeFastPath:
     def bind(self, connection: FastPathConnection) -> None:
         """Makes a new connection one of this fast path."""
 
-    def start_reactors(self) -> None:
-        """Starts the reactors: connections that are attached from now on are theirs."""
+    def start_reactors(self, busy_poll_us: int) -> None:
+        """Starts the reactors: connections that are attached from now on are theirs.
+
+        Args:
+            busy_poll_us: For how long one looks for events before it sleeps, while that pays.
+        """
 
     def connections_of_reactors(self) -> list[int]:
         """Returns how many connections each reactor has."""
 
     def even_out_reactors(self) -> None:
         """Lets idle connections of the reactor with the most go where there are far fewer."""
+
+    def settle_reactors(self) -> None:
+        """Waits until the reactors have done what was asked of them before; not long."""
 
     def stop_reactors(self) -> None:
         """Ends the reactors; waits for their turns."""

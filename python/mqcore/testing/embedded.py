@@ -191,7 +191,10 @@ class Embedded:
 
     async def deafen(self) -> None:
         """Neither it nor its own name server reads or answers from now on."""
-        self._running().deafen()
+        broker = self._running()
+        broker.deafen()
+        # What a client sends from now on is not read, by threads either.
+        await asyncio.to_thread(broker.state.fast_path.settle_reactors)
         if self._both is not None and self._both.namesrv.server is not None:
             self._both.namesrv.server.hub.deafen()
 

@@ -283,10 +283,10 @@ impl<D: Disk> Connections<D> {
     }
 
     /// Takes out what a connection is to be sent, to be written while nothing is locked; `None` without
-    /// any. Whoever takes it gives it back before the connection's output is asked for again.
+    /// any, and while it is lent. Whoever takes it gives it back before anything else happens to the output.
     pub fn lend_output(&mut self, id: ConnectionId) -> Option<Lent<D>> {
         let connection = self.connections.get_mut(&id)?;
-        (!connection.output.is_empty()).then(|| connection.output.lend())
+        connection.output.lend()
     }
 
     /// Takes back lent output, of which so many bytes went out; that of a closed connection is dropped.

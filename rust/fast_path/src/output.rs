@@ -34,6 +34,7 @@ pub struct Output<D: Disk> {
     sent_of_first: usize,
     queued_bytes: usize,
     pinned_bytes: usize,
+    is_lent: bool,
 }
 
 /// Output that is being written, out of reach of those that append: what it holds is still counted by
@@ -74,6 +75,7 @@ impl<D: Disk> Default for Output<D> {
             sent_of_first: 0,
             queued_bytes: 0,
             pinned_bytes: 0,
+            is_lent: false,
         }
     }
 }
@@ -129,13 +131,17 @@ impl<D: Disk> Output<D> {
         slices_of(&self.pieces, self.sent_of_first, count_max, out);
     }
 
-    /// Takes everything out to be written without the lock around the output. More may be appended
+    /// Takes everything out to be written without the lock around the output; `None` where nothing
+    /// waits, or it is lent: what was appended since goes out after that. More may be appended
     /// meanwhile; nothing else is called before [`Output::give_back`].
-    pub fn lend(&mut self) -> Lent<D> {
-        Lent {
+    pub fn lend(&mut self) -> Option<Lent<D>> {
+        if self.is_empty() || std::mem::replace(&mut self.is_lent, true) {
+            return None;
+        }
+        Some(Lent {
             pieces: std::mem::take(&mut self.pieces),
             sent_of_first: std::mem::take(&mut self.sent_of_first),
-        }
+        })
     }
 
     /// Takes back what was lent, of which so many bytes went out.
@@ -143,6 +149,7 @@ impl<D: Disk> Output<D> {
         let appended = std::mem::replace(&mut self.pieces, lent.pieces);
         self.pieces.extend(appended);
         self.sent_of_first = lent.sent_of_first;
+        self.is_lent = false;
         self.sent(sent_bytes);
     }
 
@@ -228,7 +235,9 @@ mod tests {
                 if step % 2 == 0 {
                     got.extend(output.take(step));
                 } else if step % 4 == 1 {
-                    let lent = output.lend();
+                    let lent = output.lend().unwrap();
+                    // Who is listed twice writes once.
+                    assert!(output.lend().is_none());
                     let mut slices = Vec::new();
                     lent.slices(3, &mut slices);
                     let seen: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();

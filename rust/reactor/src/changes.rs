@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::LoopEvents;
@@ -22,6 +23,8 @@ pub(crate) enum Change {
     Remove(ConnectionId),
     /// Give up so many connections that are idle.
     Spare(usize),
+    /// What was asked before is done: let this go.
+    Confirm(Sender<()>),
     /// End.
     Stop,
 }

@@ -198,3 +198,40 @@ impl<D: Disk> Peer<D> {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use mqcore_engine::disk::RealDisk;
+
+    use super::*;
+
+    fn left_after(offset: u64, bodies: &[u8], written: usize) -> Vec<u8> {
+        let bodies = (!bodies.is_empty()).then(|| LogSlice::<RealDisk>::Owned(bodies.to_vec()));
+        let mut frames = Frames::new(offset, bodies, 4);
+        frames.written = written;
+        let parts = frames.parts();
+        assert!(parts.iter().all(|part| !part.is_empty()));
+        parts.iter().flat_map(|part| part.to_vec()).collect()
+    }
+
+    #[test]
+    fn wherever_a_socket_stops_the_rest_goes_out() {
+        let mut expected = Vec::new();
+        for (offset, body) in [(100, "abcd"), (104, "efgh"), (108, "i")] {
+            let len_bytes = u32::try_from(body.len()).unwrap();
+            expected.extend(Header { offset, len_bytes }.to_bytes());
+            expected.extend(body.as_bytes());
+        }
+        for written in 0..=expected.len() {
+            assert_eq!(left_after(100, b"abcdefghi", written), expected[written..]);
+        }
+        let heartbeat = Header {
+            offset: 7,
+            len_bytes: 0,
+        };
+        for written in 0..=HEADER_LEN_BYTES {
+            assert_eq!(left_after(7, b"", written), heartbeat.to_bytes()[written..]);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The store from outside, in one program: each program compiles the whole store again. Programs of
+//! their own have what runs for minutes (`crash`, `fuzz`), what starts itself as another process
+//! (`kill`), and what measures a time and so runs beside no other test (`twin_speed`).
+
+mod batch_queues;
+mod crash_index;
+mod damage;
+mod damage_session;
+mod disk_contract;
+mod golden_index;
+mod golden_queues;
+mod golden_store;
+mod index_tags;
+mod meddling;
+mod model;
+mod queue_damage;
+mod retention;
+mod segments;
+mod store;
+mod sync_deadline;
+mod twin_property;
+mod zeros_ahead;
