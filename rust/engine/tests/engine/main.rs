@@ -14,6 +14,7 @@ mod index_tags;
 mod meddling;
 mod model;
 mod queue_damage;
+mod replica;
 mod retention;
 mod segments;
 mod store;

@@ -339,8 +339,12 @@ impl PullProcessor {
         let (topic, queue_id) = (pull.topic.clone(), pull.queue_id);
         cx.events.arrivals().watch(topic.as_bytes(), queue_id);
         // What came between the read and the watch is not announced. A queue whose file is gone
-        // at this offset is longer anyway: it waits for the check.
-        if status != GetStatus::OffsetFoundNull
+        // at this offset, or that begins behind it, is longer anyway: it waits for the check.
+        let is_longer = matches!(
+            status,
+            GetStatus::OffsetFoundNull | GetStatus::OffsetTooSmall
+        );
+        if !is_longer
             && let Ok(Some(bounds)) = cx.store.topics().bounds(topic.as_bytes(), queue_id)
             && bounds.max > u64::try_from(pull.queue_offset).unwrap_or(0)
         {

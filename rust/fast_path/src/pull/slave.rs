@@ -56,12 +56,10 @@ impl Slave {
         let next_offset = u64::try_from(asked.offset).ok().filter(|_| is_missing)?;
         let code = if self.has_master {
             codes::PULL_RETRY_IMMEDIATELY
-        } else if asked.status == GetStatus::OffsetTooSmall {
-            // Nobody has it any more: the consumer goes on with what there is.
-            return None;
         } else {
-            // It may come when the master is back: to ask again at once would be a busy loop, and to
-            // go back to the end of this broker would repeat what was consumed.
+            // The master may have it when it is back, also what is before the begin of a slave that
+            // started later. To ask again at once would be a busy loop, and to go to what this broker
+            // has would repeat or leave out messages.
             codes::PULL_NOT_FOUND
         };
         Some(Reply {
@@ -124,11 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn without_a_master_what_may_come_is_waited_for_and_what_is_gone_is_left_out() {
-        let waits = slave(false).reply(asked(GetStatus::OffsetOverflowBadly), MOVED);
-        assert_eq!((waits.code, waits.next_offset), (codes::PULL_NOT_FOUND, 7));
-        let gone = slave(false).reply(asked(GetStatus::OffsetTooSmall), MOVED);
-        assert_eq!(gone, MOVED);
+    fn without_a_master_what_it_may_have_is_waited_for() {
+        for status in [GetStatus::OffsetOverflowBadly, GetStatus::OffsetTooSmall] {
+            let waits = slave(false).reply(asked(status), MOVED);
+            assert_eq!((waits.code, waits.next_offset), (codes::PULL_NOT_FOUND, 7));
+        }
     }
 
     #[test]

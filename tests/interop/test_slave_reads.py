@@ -1,0 +1,150 @@
+"""Consumers that go on from the slave when the master is killed, and go back when it returns."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import mqcore
+from interop.cases import name_of
+from interop.driver import Driver
+from interop.patience import eventually
+from interop.replicated import TOPIC, Pair, pair
+from interop.servers import OURS, Software, official_software
+
+pytestmark = pytest.mark.java
+
+# More than a consumer keeps in memory: the last of them are still on the broker when it is killed.
+MANY = 6_000
+FEW = 300
+SLOW_MS = 10
+# From the first of them on the slave has all: a fresh one begins with the last file of its master.
+FIRST = 1
+# Of 5.3, which sends consumers back to its master.
+KEYS = {"slaveReadEnable": "true", "reportedVersion": "V5_3_0"}
+
+
+def keys_of(*softwares: Software) -> dict[str, str]:
+    """Returns the settings of both brokers."""
+    return KEYS if set(softwares) == {OURS} else {"slaveReadEnable": "true"}
+
+
+def goes_on(both: Pair, got: "Got") -> None:
+    """Kills the master in mid-consumption, and starts it again when all has come from the slave."""
+    eventually(got, lambda seen: len(seen) >= FEW)
+    both.wait_until_equal()
+    before = len(set(got()))
+    both.master.broker.kill()
+    assert FEW <= before < MANY, "the master was killed in mid-consumption"
+    everything = set(range(len(both.sent)))
+    missing = everything - set(eventually(got, everything.issubset))
+    assert not missing, f"{len(missing)} of {len(both.sent)} were not consumed"
+    both.master.broker.start()
+    both.send(FEW)
+    everything = set(range(len(both.sent)))
+    missing = everything - set(eventually(got, everything.issubset))
+    assert not missing, f"{len(missing)} came after the return and were not consumed"
+    # What was delivered and not committed may come again, once: nobody falls back to the begin.
+    assert len(got()) < len(both.sent) + MANY // 2
+
+
+def filled(both: Pair) -> None:
+    """Sends what a consumer is to get."""
+    both.send(FIRST)
+    both.wait_until_equal()
+    both.send(MANY)
+
+
+class Got:
+    """Returns the numbers of the messages that a consumer got so far."""
+
+    def __init__(self, driver: Driver, name: str) -> None:
+        """Takes a push consumer of the official client."""
+        self._driver = driver
+        self._name = name
+
+    def __call__(self) -> list[int]:
+        """Returns them, repeated ones too."""
+        items = self._driver.call("got", self._name, count=0)
+        return [int(item["keys"].removeprefix("k")) for item in items]
+
+
+class OurGot(Got):
+    """Returns the numbers of those that a consumer of ours got so far."""
+
+    def __init__(self, found: list[int]) -> None:
+        """Takes the list that it fills."""
+        self._found = found
+
+    def __call__(self) -> list[int]:
+        """Returns them, repeated ones too."""
+        return list(self._found)
+
+
+@contextmanager
+def ours(namesrv: str) -> Iterator[OurGot]:
+    """Starts a push consumer of ours."""
+    found: list[int] = []
+    pause = threading.Event()
+
+    def take(message: mqcore.ReceivedMessage) -> None:
+        found.append(int(message.body[:7]))
+        pause.wait(SLOW_MS / 1_000)
+
+    with mqcore.PushConsumer(
+        namesrv, group="ours", topics=TOPIC, handler=take, consume_from="earliest"
+    ):
+        yield OurGot(found)
+
+
+@pytest.mark.parametrize(
+    ("master", "slave"),
+    [
+        pytest.param(OURS, OURS, id="ours-ours"),
+        pytest.param("5.3.3", OURS, id="5.3.3-ours", marks=pytest.mark.matrix),
+        pytest.param(OURS, "4.9.7", id="ours-4.9.7", marks=pytest.mark.matrix),
+    ],
+)
+def test_our_consumer_goes_on_from_the_slave(
+    master: Software | str, slave: Software | str, tmp_path: Path
+) -> None:
+    softwares = [official_software(s) if isinstance(s, str) else s for s in (master, slave)]
+    with pair(*softwares, tmp_path, keys_of(*softwares)) as both:
+        filled(both)
+        with ours(both.master.namesrv.address) as got:
+            goes_on(both, got)
+
+
+@pytest.mark.parametrize(
+    ("master", "slave"),
+    [
+        pytest.param(OURS, OURS, id="ours-ours"),
+        pytest.param("5.3.3", OURS, id="5.3.3-ours", marks=pytest.mark.matrix),
+        pytest.param(OURS, "5.3.3", id="ours-5.3.3", marks=pytest.mark.matrix),
+    ],
+)
+def test_an_official_consumer_goes_on_from_the_slave(
+    master: Software | str,
+    slave: Software | str,
+    driver_53: Driver,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    softwares = [official_software(s) if isinstance(s, str) else s for s in (master, slave)]
+    name = name_of(request, "slave_reads")
+    with pair(*softwares, tmp_path, keys_of(*softwares)) as both:
+        filled(both)
+        driver_53.call(
+            "push",
+            name,
+            namesrv=both.master.namesrv.address,
+            group=f"CG_{name}",
+            topic=TOPIC,
+            slow_ms=SLOW_MS,
+        )
+        try:
+            goes_on(both, Got(driver_53, name))
+        finally:
+            driver_53.close(name)
