@@ -8,7 +8,6 @@ import pytest
 from broker.test_replication import equal, name_server
 from live_broker import Live, live
 from loops import run_on, until
-from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode
 
 SLAVE = {"brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
@@ -18,7 +17,7 @@ BEYOND = 5
 
 async def pulled(broker: Live, offset: int, *, wait_ms: int = 0) -> tuple[int, int, int]:
     """Returns the code of a pull, where to go on, and the broker to ask next."""
-    answer: Command = await broker.pull("T", offset, wait_ms=wait_ms)
+    answer = await broker.pull("T", offset, wait_ms=wait_ms)
     next_offset, broker_id = (
         int(answer.ext[name]) for name in ("nextBeginOffset", "suggestWhichBrokerId")
     )
@@ -38,9 +37,7 @@ def test_pulls_by_role(version: str, checks: str, tmp_path: Path) -> None:
                 live(tmp_path / "m", namesrvAddr=names, **keys)
             )
             slave = await stack.enter_async_context(
-                live(
-                    tmp_path / "s", namesrvAddr=names, offsetCheckInSlave=checks, **SLAVE, **keys
-                )
+                live(tmp_path / "s", namesrvAddr=names, offsetCheckInSlave=checks, **SLAVE, **keys)
             )
             await master.create("T", 1)
             await master.call(
