@@ -70,6 +70,7 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         refuse_sends=refuse_sends,
         refuse_sends_code=code,
         refuse_pulls=refuse_pulls,
+        needs_replica=settings.is_sync_master,
         version=state.version,
         timing=TimingPolicy(**policy_values("timing", settings), ahead_ms=state.timers_ahead_ms),
         pops=PopPolicy(**policy_values("pops", settings)),

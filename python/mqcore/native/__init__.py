@@ -97,6 +97,7 @@ from mqcore.native.policies import (  # noqa: E402
     WaitPolicy,
 )
 from mqcore.native.store import BatchMessage, OnDamage, Store  # noqa: E402
+from mqcore.native.replication import ReplicationQuorum  # noqa: E402
 from mqcore.native.transactions import CheckRules  # noqa: E402
 from mqcore.native.wire import (  # noqa: E402
     CallTable,
@@ -171,6 +172,7 @@ __all__ = [
     "RememberedSends",
     "RemovedFiles",
     "ReplicationMaster",
+    "ReplicationQuorum",
     "ReplicationSlave",
     "RetryTopic",
     "Revived",

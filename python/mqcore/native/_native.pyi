@@ -15,6 +15,7 @@ from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.policies import BrokerPolicy
+from mqcore.native.replication import ReplicationQuorum
 from mqcore.native.store import BatchMessage
 from mqcore.native.transactions import CheckRules
 
@@ -292,6 +293,7 @@ class NativeStore:
     def is_closed(self) -> bool: ...
     @property
     def wake_descriptor(self) -> int: ...
+    def require_replicas(self) -> None: ...
     def park(self, end: int, *, needs_replica: bool = False) -> int: ...
     def drain(self) -> Drained: ...
     def close(self) -> bool: ...
@@ -2162,6 +2164,7 @@ class ReplicationMaster:
         silence_max_ms: int,
         batch_bytes: int,
         bytes_per_second_max: int | None = None,
+        quorum: ReplicationQuorum | None = None,
     ) -> Self: ...
     def add(self, descriptor: int, address: str) -> None:
         """Ships to a slave that has connected. The descriptor is owned here from now on."""

@@ -150,6 +150,12 @@ impl MasterLink {
         Ok(())
     }
 
+    /// What the slave reported last; `None` before its first report.
+    #[must_use]
+    pub fn acknowledged(&self) -> Option<u64> {
+        self.requested.map(|_begin| self.acknowledged)
+    }
+
     /// What is to be done now, for a log that ends at `end`.
     pub fn step(&mut self, end: u64, now_ms: u64) -> Step {
         let silence = (self.read_ms + self.timing.silence_max_ms + 1).saturating_sub(now_ms);

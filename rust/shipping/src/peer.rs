@@ -39,6 +39,9 @@ pub(crate) struct Peer<D: Disk> {
     pub(crate) stream: TcpStream,
     link: MasterLink,
     frame: Option<Frame<D>>,
+    /// Whether it has reported since somebody else connected from its host: until then both may be one
+    /// slave, which has come back, and one slave does not count twice.
+    is_known: bool,
 }
 
 /// What the log holds, for a link.
@@ -51,6 +54,13 @@ pub(crate) fn span_of<D: Disk, C: Clock>(replica: &Replica<D, C>) -> LogSpan {
     }
 }
 
+/// An address without its port.
+fn host_of(address: &str) -> &str {
+    address
+        .rsplit_once(':')
+        .map_or(address, |(host, _port)| host)
+}
+
 impl<D: Disk> Peer<D> {
     pub(crate) fn new(address: String, stream: TcpStream, link: MasterLink) -> Self {
         Self {
@@ -58,12 +68,23 @@ impl<D: Disk> Peer<D> {
             stream,
             link,
             frame: None,
+            is_known: true,
         }
     }
 
     /// How far the slave is.
     pub(crate) fn standing(&mut self, end: u64, now_ms: u64) -> Standing {
         self.link.standing(end, now_ms)
+    }
+
+    /// Somebody connects from `address`.
+    pub(crate) fn note_other(&mut self, address: &str) {
+        self.is_known &= host_of(address) != host_of(&self.address);
+    }
+
+    /// What it has acknowledged, where that counts.
+    pub(crate) fn acknowledged(&self) -> Option<u64> {
+        self.link.acknowledged().filter(|_end| self.is_known)
     }
 
     /// Reads what has come.
@@ -79,6 +100,7 @@ impl<D: Disk> Peer<D> {
                     let came = bytes.get(..len).unwrap_or_default();
                     let fed = self.link.feed(came, log, now_ms);
                     fed.map_err(|fault| fault.to_string())?;
+                    self.is_known = true;
                     if len < bytes.len() {
                         return Ok(());
                     }

@@ -29,10 +29,14 @@ class Replication:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker; the store of a slave takes no append of its own from now on.
 
+        What is sent to a synchronous master is refused until it listens for slaves.
+
         Raises:
             StoreError: Descriptors are exhausted.
         """
         self._state = state
+        if state.settings.is_sync_master:
+            state.store.require_replicas()
         self._follower = MasterFollower(state) if state.settings.is_slave else None
         self._listener: SlaveListener | None = None
         self._tables: MetadataSync | None = None
