@@ -67,6 +67,9 @@ class ScriptedSlave:
     async def until_cut(self) -> None:
         """Returns when the master has closed the connection."""
         await self._reading
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
 
     def close(self) -> None:
         """Closes the connection."""
