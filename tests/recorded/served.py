@@ -51,6 +51,8 @@ _SETTINGS: Final = {
     # What message ids and remarks name, wherever the broker listens.
     "brokerIP1": "127.0.0.1",
     "listenPort": str(PORT),
+    # The next port is that of the scripted name server.
+    "haListenPort": str(PORT + 2),
     "reviveQueueNum": "1",
     "storePathRootDir": "store",
 }

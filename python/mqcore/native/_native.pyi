@@ -1587,6 +1587,15 @@ class ConsumerOffsets:
     def load(self, table: Mapping[str, Mapping[int, int]]) -> None:
         """Takes offsets by queue of the official keys `topic@group`, in place of all others."""
 
+    def follow(
+        self, table: Mapping[str, Mapping[int, int]], before: Mapping[str, Mapping[int, int]]
+    ) -> None:
+        """Takes what another table has; it had `before` when it was followed last.
+
+        An offset that is lower than ours counts only where ours is the one of `before`: what was
+        committed here meanwhile is newer. None is removed. Waits for nobody.
+        """
+
     def snapshot(self) -> dict[str, dict[int, int]]:
         """Returns all offsets by queue of the official keys `topic@group`.
 

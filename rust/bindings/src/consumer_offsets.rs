@@ -30,6 +30,22 @@ impl ConsumerOffsets {
         self.fast_path.shared.offsets.load(table);
     }
 
+    fn follow(
+        &self,
+        py: Python<'_>,
+        table: HashMap<String, BTreeMap<i32, i64>>,
+        before: HashMap<String, BTreeMap<i32, i64>>,
+    ) {
+        gil_call(py, Gil::Released, || {
+            for (key, queues) in &table {
+                self.fast_path
+                    .shared
+                    .offsets
+                    .follow(key, queues, before.get(key));
+            }
+        });
+    }
+
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(py);
         let mut next_slot = Some(0);

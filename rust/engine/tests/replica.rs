@@ -95,7 +95,8 @@ fn copy(master: &RealStore, slave: &RealStore, to: u64, len_max: usize) {
             return;
         };
         let bytes = chunk.bytes.as_bytes();
-        slave.replica().append(at, bytes, None).unwrap();
+        let (front, back) = bytes.split_at(bytes.len() / 3);
+        slave.replica().append(at, &[front, back], None).unwrap();
     }
 }
 
@@ -257,12 +258,12 @@ fn bytes_of_another_offset_and_appends_of_its_own_are_refused() {
     let master = master(&one.0);
     let slave = open_slave(&other.0);
     copy(&master, &slave, 5_000, 5_000);
-    let refused = slave.replica().append(4_999, b"x", None).unwrap_err();
+    let refused = slave.replica().append(4_999, &[b"x"], None).unwrap_err();
     assert!(matches!(refused, Error::NotWritable { .. }), "{refused}");
     copy(&master, &slave, FILE_LEN_BYTES - 10, 50_000);
     let refused = slave
         .replica()
-        .append(FILE_LEN_BYTES - 10, &[0; 11], None)
+        .append(FILE_LEN_BYTES - 10, &[&[0; 11]], None)
         .unwrap_err();
     assert!(
         refused.to_string().contains("differ in length"),

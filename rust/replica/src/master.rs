@@ -6,6 +6,10 @@ use crate::fault::LinkFault;
 use crate::flow::FlowLimit;
 use crate::stream::{BODY_LEN_MAX_BYTES, REPORT_LEN_BYTES, Timing, report_of};
 
+/// Bodies that are sent together: with headers what one gathered write of the system takes, and a
+/// mebibyte at the usual `haTransferBatchSize`.
+pub const BODIES_MAX: usize = 32;
+
 /// What a log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSpan {
@@ -20,12 +24,15 @@ pub struct LogSpan {
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send a header and the bytes from `offset` on, inside one file, `len_max` at the most.
+    /// Send the bytes from `offset` on, inside one file, `len_max` at the most, as bodies of
+    /// `body_len_max`, each behind its header.
     Send {
         /// First byte.
         offset: u64,
-        /// Bytes at the most.
+        /// Bytes of all bodies at the most.
         len_max: usize,
+        /// Bytes of one body at the most.
+        body_len_max: usize,
     },
     /// Send a header without a body.
     Heartbeat {
@@ -168,7 +175,8 @@ impl MasterLink {
             if left > 0 {
                 return Step::Send {
                     offset: self.next,
-                    len_max: self.batch_len_bytes.min(left),
+                    len_max: left.min(self.batch_len_bytes.saturating_mul(BODIES_MAX)),
+                    body_len_max: self.batch_len_bytes,
                 };
             }
             until = until.min(self.flow.opens_ms().saturating_sub(now_ms));
@@ -182,7 +190,7 @@ impl MasterLink {
         }
     }
 
-    /// A header with so many bytes of the log behind it goes out.
+    /// Bodies with so many bytes of the log together, or a heartbeat, go out.
     pub fn sent(&mut self, len_bytes: u64, now_ms: u64) {
         self.next += len_bytes;
         self.written_ms = now_ms;
@@ -302,13 +310,20 @@ mod tests {
     fn bodies_have_their_bound_and_a_second_its_bytes() {
         let mut link = MasterLink::new(TIMING, 100, FlowLimit::new(Some(150), 0), 0);
         link.feed(&reports(&[4_000]), LOG, 0).unwrap();
-        let send = |offset, len_max| Step::Send { offset, len_max };
-        assert_eq!(link.step(LOG.end, 10), send(4_000, 100));
+        let send = |offset, len_max| Step::Send {
+            offset,
+            len_max,
+            body_len_max: 100,
+        };
+        assert_eq!(link.step(LOG.end, 10), send(4_000, 150));
         link.sent(100, 10);
         assert_eq!(link.step(LOG.end, 10), send(4_100, 50));
         link.sent(50, 10);
         assert_eq!(link.step(LOG.end, 10), Step::Wait { wait_ms: 990 });
-        assert_eq!(link.step(LOG.end, 1_000), send(4_150, 100));
+        assert_eq!(link.step(LOG.end, 1_000), send(4_150, 150));
+        let mut link = self::link();
+        link.feed(&reports(&[4_000]), LOG, 0).unwrap();
+        assert_eq!(link.step(LOG.end, 10), send(4_000, 100 * BODIES_MAX));
     }
 
     #[test]

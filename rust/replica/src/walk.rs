@@ -77,13 +77,20 @@ impl RecordWalk {
                 }
                 continue;
             }
-            let Some((&byte, rest)) = bytes.split_first() else {
-                break;
+            // Up to where something can be seen: length and magic, or the whole head.
+            let wanted = if self.head_len < BLANK_LEN_BYTES {
+                BLANK_LEN_BYTES
+            } else {
+                HEAD_LEN_BYTES
             };
-            if let Some(into) = self.head.get_mut(self.head_len) {
-                *into = byte;
+            let (front, rest) = bytes.split_at((wanted - self.head_len).min(bytes.len()));
+            if let Some(into) = self
+                .head
+                .get_mut(self.head_len..self.head_len + front.len())
+            {
+                into.copy_from_slice(front);
             }
-            self.head_len += 1;
+            self.head_len += front.len();
             bytes = rest;
             self.look_at_head()?;
         }

@@ -1,4 +1,4 @@
-//! One slave of a master: its socket, its link, and the frame that the socket has not taken whole. Header
+//! One slave of a master: its socket, its link, and the frames that the socket has not taken whole. Header
 //! and body are one unit: what has begun goes out before anything else.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
@@ -16,11 +16,54 @@ const READ_LEN_BYTES: usize = 1024;
 /// Bytes that one slave gets in a turn: the others wait about a millisecond for it.
 const TURN_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A frame on its way out.
-struct Frame<D: Disk> {
-    header: [u8; HEADER_LEN_BYTES],
-    body: Option<LogSlice<D>>,
+/// Frames on their way out: headers, and the part of the log whose pieces are their bodies.
+struct Frames<D: Disk> {
+    headers: Vec<[u8; HEADER_LEN_BYTES]>,
+    bodies: Option<LogSlice<D>>,
+    body_len_max: usize,
     written: usize,
+}
+
+impl<D: Disk> Frames<D> {
+    fn new(offset: u64, bodies: Option<LogSlice<D>>, body_len_max: usize) -> Self {
+        let len = bodies.as_ref().map_or(0, |bodies| bodies.as_bytes().len());
+        let header = |at: usize| Header {
+            offset: offset + at as u64,
+            // A body has less than 4 MiB.
+            len_bytes: u32::try_from((len - at).min(body_len_max)).unwrap_or(0),
+        };
+        let headers = if len == 0 {
+            vec![header(0).to_bytes()]
+        } else {
+            let begins = (0..len).step_by(body_len_max);
+            begins.map(|at| header(at).to_bytes()).collect()
+        };
+        Self {
+            headers,
+            bodies,
+            body_len_max,
+            written: 0,
+        }
+    }
+
+    /// What is not written yet, header and body in turn.
+    fn parts(&self) -> Vec<IoSlice<'_>> {
+        let bodies = self.bodies.as_ref().map_or(&[][..], |all| all.as_bytes());
+        // A heartbeat has no body.
+        let bodies = bodies.chunks(self.body_len_max).chain([&[][..]]);
+        let mut skipped = self.written;
+        let mut parts = Vec::with_capacity(2 * self.headers.len());
+        for (header, body) in self.headers.iter().zip(bodies) {
+            for part in [header.as_slice(), body] {
+                let from = skipped.min(part.len());
+                skipped -= from;
+                if from < part.len() {
+                    parts.push(IoSlice::new(part.get(from..).unwrap_or_default()));
+                }
+            }
+        }
+        parts
+    }
 }
 
 /// What a turn of a peer has left.
@@ -38,7 +81,7 @@ pub(crate) struct Peer<D: Disk> {
     pub(crate) address: String,
     pub(crate) stream: TcpStream,
     link: MasterLink,
-    frame: Option<Frame<D>>,
+    frames: Option<Frames<D>>,
     /// Whether it has reported since somebody else connected from its host: until then both may be one
     /// slave, which has come back, and one slave does not count twice.
     is_known: bool,
@@ -67,7 +110,7 @@ impl<D: Disk> Peer<D> {
             address,
             stream,
             link,
-            frame: None,
+            frames: None,
             is_known: true,
         }
     }
@@ -135,69 +178,82 @@ impl<D: Disk> Peer<D> {
                 return Ok(Left::More);
             }
             match self.link.step(end, now_ms) {
-                Step::Send { offset, len_max } => {
-                    sent += self.begin(replica, offset, len_max, now_ms)?;
+                Step::Send {
+                    offset,
+                    len_max,
+                    body_len_max,
+                } => {
+                    let read = replica.range(offset, len_max);
+                    let Some(chunk) = read.map_err(|error| error.to_string())? else {
+                        return Err(format!("our log has nothing at {offset} any more"));
+                    };
+                    let len = chunk.bytes.as_bytes().len() as u64;
+                    self.link.sent(len, now_ms);
+                    self.frames = Some(Frames::new(offset, Some(chunk.bytes), body_len_max));
+                    sent += len;
                 }
-                Step::Heartbeat { offset } => self.put(offset, None, now_ms),
+                Step::Heartbeat { offset } => {
+                    self.link.sent(0, now_ms);
+                    self.frames = Some(Frames::new(offset, None, 1));
+                }
                 Step::Wait { wait_ms } => return Ok(Left::Wait(wait_ms)),
             }
         }
     }
 
-    /// Makes the next bytes of the log the frame that goes out; how many they are.
-    fn begin<C: Clock>(
-        &mut self,
-        replica: &Replica<D, C>,
-        offset: u64,
-        len_max: usize,
-        now_ms: u64,
-    ) -> Result<u64, String> {
-        let read = replica.range(offset, len_max);
-        let Some(chunk) = read.map_err(|error| error.to_string())? else {
-            return Err(format!("our log has nothing at {offset} any more"));
-        };
-        let len = chunk.bytes.as_bytes().len() as u64;
-        self.put(offset, Some(chunk.bytes), now_ms);
-        Ok(len)
-    }
-
-    fn put(&mut self, offset: u64, body: Option<LogSlice<D>>, now_ms: u64) {
-        let len = body.as_ref().map_or(0, |body| body.as_bytes().len());
-        let header = Header {
-            offset,
-            // A body has less than 4 MiB.
-            len_bytes: u32::try_from(len).unwrap_or(0),
-        };
-        self.link.sent(len as u64, now_ms);
-        self.frame = Some(Frame {
-            header: header.to_bytes(),
-            body,
-            written: 0,
-        });
-    }
-
     /// Writes what waits; true when nothing does any more.
     fn write(&mut self) -> Result<bool, String> {
-        while let Some(frame) = &mut self.frame {
-            let body = frame.body.as_ref().map_or(&[][..], |body| body.as_bytes());
-            let len = HEADER_LEN_BYTES + body.len();
-            let header = frame.header.get(frame.written..).unwrap_or_default();
-            let from = frame.written.saturating_sub(HEADER_LEN_BYTES);
-            let parts = [
-                IoSlice::new(header),
-                IoSlice::new(body.get(from..).unwrap_or_default()),
-            ];
+        while let Some(frames) = &mut self.frames {
+            let parts = frames.parts();
+            if parts.is_empty() {
+                self.frames = None;
+                break;
+            }
             match self.stream.write_vectored(&parts) {
                 Ok(0) => return Err("the connection takes nothing".to_owned()),
-                Ok(written) => frame.written += written,
+                Ok(written) => frames.written += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
             }
-            if frame.written >= len {
-                self.frame = None;
-            }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use mqcore_engine::disk::RealDisk;
+
+    use super::*;
+
+    fn left_after(offset: u64, bodies: &[u8], written: usize) -> Vec<u8> {
+        let bodies = (!bodies.is_empty()).then(|| LogSlice::<RealDisk>::Owned(bodies.to_vec()));
+        let mut frames = Frames::new(offset, bodies, 4);
+        frames.written = written;
+        let parts = frames.parts();
+        assert!(parts.iter().all(|part| !part.is_empty()));
+        parts.iter().flat_map(|part| part.to_vec()).collect()
+    }
+
+    #[test]
+    fn wherever_a_socket_stops_the_rest_goes_out() {
+        let mut expected = Vec::new();
+        for (offset, body) in [(100, "abcd"), (104, "efgh"), (108, "i")] {
+            let len_bytes = u32::try_from(body.len()).unwrap();
+            expected.extend(Header { offset, len_bytes }.to_bytes());
+            expected.extend(body.as_bytes());
+        }
+        for written in 0..=expected.len() {
+            assert_eq!(left_after(100, b"abcdefghi", written), expected[written..]);
+        }
+        let heartbeat = Header {
+            offset: 7,
+            len_bytes: 0,
+        };
+        for written in 0..=HEADER_LEN_BYTES {
+            assert_eq!(left_after(7, b"", written), heartbeat.to_bytes()[written..]);
+        }
     }
 }

@@ -225,30 +225,56 @@ impl<D: Disk, C: Clock> Run<D, C> {
         poll(&mut one, timeout.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
-    /// Appends what has come.
+    /// Appends what has come: the bodies of many frames at once, as far as they are of one file.
     fn take(&mut self, mut bytes: &[u8]) -> std::result::Result<(), String> {
-        let replica = self.store.replica();
-        let mut walk = self.walk.lock();
-        while let Some(received) = self
-            .link
-            .feed(&mut bytes)
-            .map_err(|fault| fault.to_string())?
-        {
+        let walk = Arc::clone(&self.walk);
+        let mut walk = walk.lock();
+        let file_len_bytes = self.store.replica().extent().file_len_bytes;
+        let mut pieces: Vec<&[u8]> = Vec::new();
+        let mut after = walk.clone();
+        loop {
+            let received = self.link.feed(&mut bytes);
             match received {
-                Received::Begin(offset) => {
-                    let begun = replica.begin_at(offset);
-                    begun.map_err(|error| error.to_string())?;
-                    *walk = RecordWalk::new(offset, replica.extent().file_len_bytes);
+                Ok(Some(Received::Bytes { offset, bytes })) => {
+                    if offset.is_multiple_of(file_len_bytes) {
+                        self.append(&mut pieces, &mut walk, &after)?;
+                    }
+                    if let Err(fault) = after.take(bytes) {
+                        self.append(&mut pieces, &mut walk, &after)?;
+                        return Err(fault.to_string());
+                    }
+                    pieces.push(bytes);
                 }
-                Received::Bytes { offset, bytes } => {
-                    let mut after = walk.clone();
-                    after.take(bytes).map_err(|fault| fault.to_string())?;
-                    let appended = replica.append(offset, bytes, after.whole_ms());
-                    appended.map_err(|error| error.to_string())?;
-                    *walk = after;
+                Ok(Some(Received::Begin(offset))) => {
+                    let begun = self.store.replica().begin_at(offset);
+                    begun.map_err(|error| error.to_string())?;
+                    after = RecordWalk::new(offset, file_len_bytes);
+                    *walk = after.clone();
+                }
+                Ok(None) => return self.append(&mut pieces, &mut walk, &after),
+                Err(fault) => {
+                    self.append(&mut pieces, &mut walk, &after)?;
+                    return Err(fault.to_string());
                 }
             }
         }
+    }
+
+    /// Appends what was looked at; `after` is the walk behind it.
+    fn append(
+        &self,
+        pieces: &mut Vec<&[u8]>,
+        walk: &mut RecordWalk,
+        after: &RecordWalk,
+    ) -> std::result::Result<(), String> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let replica = self.store.replica();
+        let appended = replica.append(walk.at(), pieces, after.whole_ms());
+        appended.map_err(|error| error.to_string())?;
+        pieces.clear();
+        *walk = after.clone();
         Ok(())
     }
 

@@ -342,9 +342,8 @@ fn a_slave_that_syncs_has_synced_what_its_first_report_names() {
     let end = put(&store, 40);
     // What a connection leaves behind that ended between an append and its sync.
     let replica = copy.replica();
-    replica
-        .append(0, &log_bytes(&store, 0, end), Some(1))
-        .unwrap();
+    let bytes = log_bytes(&store, 0, end);
+    replica.append(0, &[&bytes], Some(1)).unwrap();
     let slave = {
         drop(slave);
         Slave::new(Arc::clone(&copy), HOW.timing).unwrap()

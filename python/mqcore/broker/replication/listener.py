@@ -115,7 +115,7 @@ def quorum_of(settings: BrokerSettings) -> ReplicationQuorum:
 
 
 def port_for_slaves(settings: BrokerSettings, broker_port: int) -> int:
-    """Returns where a master listens for slaves: where a setting says, or next to the broker.
+    """Returns where a master listens for slaves: haListenPort, or next to the broker.
 
     Where the system chooses the port of the broker it chooses this one too: the next one may be
     another program's.

@@ -17,7 +17,7 @@ from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
 __all__ = ["MetadataSync"]
 
@@ -42,6 +42,7 @@ class MetadataSync:
         self._persistence = persistence
         self._client = Client(version=state.version)
         self._tasks = PeriodicTasks()
+        self._offsets_taken: Mapping[str, Mapping[int, int]] = {}
 
     def start(self) -> None:
         """Begins, one table after the other."""
@@ -93,10 +94,11 @@ class MetadataSync:
         return True
 
     async def _take_offsets(self, body: bytes) -> None:
-        """Puts the offsets of the master over ours, group by group; none is removed."""
+        """Takes the offsets of the master; what was committed here since the last time stays."""
         table = await asyncio.to_thread(parse_offsets, body)
         offsets = self._state.fast_path.offsets
-        await asyncio.to_thread(lambda: offsets.load(offsets.snapshot() | table))
+        await asyncio.to_thread(offsets.follow, table, self._offsets_taken)
+        self._offsets_taken = table
         await self._persistence.save_offsets()
 
     def _report(self, error: Exception, failures: int) -> None:

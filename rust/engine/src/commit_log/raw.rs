@@ -12,8 +12,8 @@ use crate::disk::{Disk, Region};
 use crate::error::{Error, Result};
 
 impl<D: Disk, C: Clock> CommitLog<D, C> {
-    /// Appends `bytes` of another log, whose place is `offset`: the end of this log. `store_ms` is the store
-    /// time of the last record that is whole with them.
+    /// Appends bytes of another log, in any pieces, whose place is `offset`: the end of this log. `store_ms`
+    /// is the store time of the last record that is whole with them.
     ///
     /// # Durability
     /// As [`CommitLog::append`].
@@ -24,12 +24,12 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     /// # Errors
     /// [`Error::NotWritable`] when the log ends elsewhere, or the bytes go beyond the end of a file;
     /// [`Error::Poisoned`], [`Error::NoSegment`].
-    pub fn append_raw(&self, offset: u64, bytes: &[u8], store_ms: Option<i64>) -> Result<()> {
+    pub fn append_raw(&self, offset: u64, pieces: &[&[u8]], store_ms: Option<i64>) -> Result<()> {
         loop {
             self.files.poison.check()?;
             let pushed = {
                 let mut guarded = self.guarded.lock();
-                self.push_raw(&mut guarded, offset, bytes, store_ms)
+                self.push_raw(&mut guarded, offset, pieces, store_ms)
             };
             let Some(base) = pushed? else {
                 self.files.signals.appended(self.wakes_flush);
@@ -45,9 +45,10 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         &self,
         Guarded { tail, .. }: &mut Guarded<D>,
         offset: u64,
-        bytes: &[u8],
+        pieces: &[&[u8]],
         store_ms: Option<i64>,
     ) -> Result<Option<u64>> {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         if tail.position != offset {
             let reason = format!(
                 "bytes of another log for {offset}, and this log ends at {}",
@@ -55,13 +56,13 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             );
             return Err(Error::NotWritable { reason });
         }
-        if let Some(base) = self.roll.make_raw_space(tail, bytes.len() as u64)? {
+        if let Some(base) = self.roll.make_raw_space(tail, len as u64)? {
             return Ok(Some(base));
         }
         let Some(segment) = &tail.segment else {
             return Err(Error::Closed);
         };
-        let (position, len) = (offset - segment.base(), bytes.len());
+        let position = offset - segment.base();
         if offset + len as u64 > segment.end() {
             let reason = format!(
                 "{len} bytes of another log for {offset} go beyond the end of a file at {}: the files \
@@ -72,11 +73,11 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         }
         let written = match &tail.sink {
             Sink::Mapped(region) => region.reserve(position, len).map(|mut reservation| {
-                reservation.copy_from_slice(bytes);
+                copy_pieces(&mut reservation, pieces);
                 region.publish(reservation);
             }),
             Sink::Pooled(buffer) => buffer.reserve(position, len).map(|mut reservation| {
-                reservation.copy_from_slice(bytes);
+                copy_pieces(&mut reservation, pieces);
                 reservation.publish();
             }),
             Sink::None => None,
@@ -146,5 +147,17 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             positions.appended.publish(offset);
         }
         self.append_raw(offset, &[], None)
+    }
+}
+
+/// Copies pieces behind one another; `into` is as long as they are together.
+fn copy_pieces(into: &mut [u8], pieces: &[&[u8]]) {
+    let mut rest = into;
+    for piece in pieces {
+        let Some((front, behind)) = rest.split_at_mut_checked(piece.len()) else {
+            return;
+        };
+        front.copy_from_slice(piece);
+        rest = behind;
     }
 }

@@ -146,8 +146,8 @@ impl<D: Disk, C: Clock> Replica<D, C> {
             .chunk(offset, self.files.readable(), len_max)
     }
 
-    /// Grows a slave's log by bytes of its master's, which lie at `offset` there; `store_ms` is the store
-    /// time of the last record that is whole with them.
+    /// Grows a slave's log by bytes of its master's, in any pieces, which lie at `offset` there and in one
+    /// file; `store_ms` is the store time of the last record that is whole with them.
     ///
     /// # Durability
     /// As [`Writer::append`](super::Writer::append).
@@ -157,11 +157,11 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     ///
     /// # Blocking
     /// As [`CommitLog::append_raw`].
-    pub fn append(&self, offset: u64, bytes: &[u8], store_ms: Option<i64>) -> Result<()> {
+    pub fn append(&self, offset: u64, pieces: &[&[u8]], store_ms: Option<i64>) -> Result<()> {
         if self.files.is_closing() {
             return Err(crate::error::Error::Closed);
         }
-        self.log.append_raw(offset, bytes, store_ms)
+        self.log.append_raw(offset, pieces, store_ms)
     }
 
     /// Lets a slave's log that holds nothing begin at `offset`.

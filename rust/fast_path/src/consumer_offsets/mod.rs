@@ -35,6 +35,11 @@ impl ConsumerOffsets {
         self.inside.lock().offsets.load(table);
     }
 
+    /// Takes what another table has of a pair, by its official key: see [`Offsets::follow`].
+    pub fn follow(&self, key: &str, queues: &Queues, before: Option<&Queues>) {
+        self.inside.lock().offsets.follow(key, queues, before);
+    }
+
     /// Sets an offset; false for an empty name, and when a bound was met. A lower one than before is
     /// taken too, as the official broker does: that is how a client goes back.
     pub fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
@@ -149,6 +154,25 @@ mod tests {
         offsets.commit_unless_reset("g", "t", 0, 10);
         assert_eq!(offsets.find("g", "t", 0), Some(10));
         assert!(!offsets.reset("", "t", 0, 1));
+    }
+
+    #[test]
+    fn following_another_table_loses_nothing_newer() {
+        let offsets = ConsumerOffsets::default();
+        offsets.commit("g", "t", 0, 5);
+        offsets.commit("g", "t", 1, 50);
+        offsets.commit("g", "u", 0, 7);
+        let first = Queues::from([(0, 9), (1, 40), (2, 3)]);
+        offsets.follow("t@g", &first, None);
+        let expected = Queues::from([(0, 9), (1, 50), (2, 3)]);
+        assert_eq!(offsets.of("g", "t"), Some(expected));
+        // Set back over there: here too, unless somebody has gone on from it here.
+        offsets.commit("g", "t", 2, 4);
+        let second = Queues::from([(0, 2), (1, 2), (2, 2)]);
+        offsets.follow("t@g", &second, Some(&first));
+        let expected = Queues::from([(0, 2), (1, 50), (2, 4)]);
+        assert_eq!(offsets.of("g", "t"), Some(expected));
+        assert_eq!(offsets.find("g", "u", 0), Some(7));
     }
 
     #[test]

@@ -43,6 +43,19 @@ impl Offsets {
         self.changes += 1;
     }
 
+    /// Takes what another table has of a pair, by its official key: an offset that is lower than ours only
+    /// where ours is that which the other table had `before`, so that nothing newer is lost.
+    pub fn follow(&mut self, key: &str, queues: &Queues, before: Option<&Queues>) {
+        let (topic, group) = key.split_once(SEPARATOR).unwrap_or((key, ""));
+        for (&queue_id, &offset) in queues {
+            let ours = self.find(group, topic, queue_id);
+            let was = before.and_then(|before| before.get(&queue_id)).copied();
+            if ours.is_none_or(|ours| ours < offset || Some(ours) == was) {
+                self.commit(group, topic, queue_id, offset);
+            }
+        }
+    }
+
     fn insert(&mut self, key: &str, queues: Queues) {
         let key: Arc<str> = key.into();
         let pair = Some((Arc::clone(&key), queues));
