@@ -1,4 +1,4 @@
-"""Masters with a slave each, ours and the official one, and a link that delays what a slave reports.
+"""Masters with a slave each, ours and the official one, and a link that delays reports.
 
 Knows no figure that is to be reached.
 """
@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from peer_brokers import (
     BROKER_NAME,
@@ -168,9 +168,8 @@ def official_pair(home: Path, role: Role, version: str) -> Iterator[Peer]:
             (slave_home / "broker.conf").write_text(text, encoding="utf-8")
             command = official_command(slave_home, version, None)
             environment = {**os.environ, "ROCKETMQ_HOME": str(slave_home)}
-            with running(
-                "official slave", command, "boot success", slave_port, env=environment, cwd=slave_home
-            ):
+            options: dict[str, Any] = {"env": environment, "cwd": slave_home}
+            with running("official slave", command, "boot success", slave_port, **options):
                 until_copied(master)
                 yield master
     home.rmdir()
@@ -183,10 +182,11 @@ def until_copied(master: Peer) -> None:
         RuntimeError: It has not within a minute.
     """
     deadline = time.monotonic() + _WAIT_SECONDS
+    pause = threading.Event()
     while time.monotonic() < deadline:
         with Admin(master.namesrv) as admin:
             replicas = admin.brokers.replication(master.address).replicas
         if replicas and all(each.lag_bytes == 0 for each in replicas):
             return
-        time.sleep(_PAUSE_SECONDS)
+        pause.wait(_PAUSE_SECONDS)
     raise RuntimeError(f"{master.name}: no slave has its log")

@@ -1,10 +1,12 @@
-"""What a synchronous master costs: beside an asynchronous one, with late reports, beside the official one.
+"""What a synchronous master costs: beside an asynchronous one, with late reports, beside RocketMQ.
 
-    python benches/replication.py                                  # all rows, some six minutes
-    MQCORE_BENCH_ONLY='roles|delay' python benches/replication.py     # some; `official` needs Java
+    python benches/replication.py                                 # all rows, some ten minutes
+    MQCORE_BENCH=quick python benches/replication.py              # shorter loads
+    MQCORE_BENCH_ONLY='roles|delay' python benches/replication.py # some; `official` needs Java
 
-Each master has one slave, on this machine: load, master and slave share its cores. What is compared is
-loaded in turn, round by round. Prints the table and writes `target/mqcore-benches/replication.json`.
+Each master has one slave, on this machine: load, master and slave share its cores. What is
+compared is loaded in turn, round by round. Prints the rows and writes
+`target/mqcore-benches/replication.json`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 OUT = TARGET / "mqcore-benches" / "replication.json"
 ONLY = os.environ.get("MQCORE_BENCH_ONLY", "roles|delay|official").split("|")
-ROUNDS = 2 if IS_QUICK else 5
+ROUNDS = 5
 DELAY_S = 0.002
 SYNC, ASYNC = Role("SYNC_MASTER"), Role("ASYNC_MASTER")
 WIDE, NARROW, DEEP = (8, 32), (64, 1), (8, 128)

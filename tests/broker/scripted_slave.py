@@ -1,4 +1,4 @@
-"""A slave that does what a test tells it: connects, reads, reports any number at any time.
+"""A slave that does what a test wants: connects, reads, reports any number at any time.
 
     slave = await ScriptedSlave.of(port, 0)      # asks for the log from 0 on
     await slave.until(end)                       # has read the log up to an offset

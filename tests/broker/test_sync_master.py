@@ -1,4 +1,4 @@
-"""A synchronous master: what answers wait for, and what slaves say that is late, false or nothing."""
+"""A synchronous master: what answers wait for, and slaves that report late, falsely or nothing."""
 
 import asyncio
 import logging
@@ -41,9 +41,7 @@ def parked(master: Live) -> int:
 async def slave_of(master: Live, *, reports_at_once: bool = False) -> ScriptedSlave:
     """Connects a slave that has everything; returns when the master knows that."""
     known = slaves(master)
-    slave = await ScriptedSlave.of(
-        port_of(master), end_of(master), reports_at_once=reports_at_once
-    )
+    slave = await ScriptedSlave.of(port_of(master), end_of(master), reports_at_once=reports_at_once)
     await until(lambda: slaves(master) == known + 1)
     return slave
 
@@ -130,7 +128,9 @@ def test_what_no_slave_reports_in_time_is_stored_and_answered_so(tmp_path: Path)
     run_on("asyncio", run())
 
 
-def test_without_a_slave_near_enough_a_send_is_stored_and_says_so_at_once(tmp_path: Path) -> None:
+def test_without_a_slave_near_enough_a_send_is_stored_and_its_answer_comes_at_once(
+    tmp_path: Path,
+) -> None:
     async def run() -> None:
         async with live(tmp_path / "m", **PATIENT, haSlaveFallbehindMax="2000") as master:
             await master.create("T")
@@ -343,7 +343,7 @@ def test_numbers_of_copies_that_cannot_be_are_refused(pairs: dict[str, str], wor
         ({"inSyncReplicas": "2"}, "no effect with brokerRole=ASYNC_MASTER"),
     ],
 )
-def test_numbers_that_say_less_than_they_seem_to_are_warned_of(
+def test_numbers_that_mean_more_than_they_seem_to_are_warned_of(
     pairs: dict[str, str], words: str
 ) -> None:
     assert [each for each in check_broker(settings_of_pairs(pairs)) if words in each]

@@ -5,8 +5,8 @@
         cluster.brokers["broker-a-s"].kill()     # by the name of their files
         cluster.store("broker-a-s")
 
-The files are taken as they are: ports, directories and sizes are replaced alone. Knows nothing of how
-a broker serves.
+The files are taken as they are: ports, directories and sizes are replaced alone. Knows nothing of
+how a broker serves.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from mqcore.config import file_layer
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MODES = ("2m-noslave", "2m-2s-async", "2m-2s-sync", "2n-standalone")
-# Whether the files describe it is nobody's business but theirs: sizes for a test.
+# Sizes for a test, and no services that it does not need.
 _SMALL = {
     "brokerIP1": "127.0.0.1",
     "mappedFileSizeCommitLog": str(4 << 20),

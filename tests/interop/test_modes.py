@@ -1,4 +1,4 @@
-"""The modes of deployment, started from their files: who serves, what is copied, what an end leaves."""
+"""The modes of deployment, started from their files: who serves, and what an end leaves."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from interop.driver import Driver
 from interop.patience import eventually
 from interop.replicated import end_of
 from interop.servers import OURS
-from loops import run_on
+from loops import run_on, until
 from mqcore import Inspection, Message, Producer, SendStatus, aio
 from mqcore.config import Layer, broker_settings, namesrv_settings, resolved
 from mqcore.config import Program as Kind
@@ -123,8 +123,7 @@ def test_no_send_of_ours_fails_when_one_of_two_masters_is_killed_under_load(tmp_
                     count += 1
 
             async def total(name: str, least: int) -> None:
-                while len(acknowledged.get(name, ())) < least:
-                    await asyncio.sleep(0.01)
+                await until(lambda: len(acknowledged.get(name, ())) >= least)
 
             async with aio.Producer(cluster.namesrv, group="PG_modes") as producer:
                 pouring = asyncio.gather(*(pour(producer, n) for n in range(SENDERS)))

@@ -89,7 +89,7 @@ def test_what_a_killed_master_acknowledged_its_slave_has(
 
 
 @pytest.mark.slow
-def test_a_master_whose_slave_is_gone_stores_and_says_so(tmp_path: Path) -> None:
+def test_a_master_whose_slave_is_gone_stores_and_answers_so(tmp_path: Path) -> None:
     with pair(OURS, OURS, tmp_path, SYNC) as both:
         wait_until_in_sync(both)
         both.slave.kill()

@@ -123,14 +123,14 @@ def _copies_faults(settings: BrokerSettings) -> list[str]:
 
 
 def _copies_warnings(settings: BrokerSettings) -> list[str]:
-    """Returns settings for copies that nobody waits for, or that say less than they seem to."""
+    """Returns settings for copies that nobody waits for, or that mean more than they seem to."""
     known = settings.configuration.settings
     if settings.is_sync_master:
         if known[_COPIES].is_default or settings.replication_copies > 1:
             return []
         return [
-            f"{_COPIES}=1 counts as 2 with brokerRole=SYNC_MASTER: RocketMQ 5 waits for nobody then, "
-            "as brokerRole=ASYNC_MASTER does here"
+            f"{_COPIES}=1 counts as 2 with brokerRole=SYNC_MASTER: RocketMQ 5 waits for nobody "
+            "then, as brokerRole=ASYNC_MASTER does here"
         ]
     return [
         f"{name} has no effect with brokerRole={settings.role}: sends wait for slaves with "

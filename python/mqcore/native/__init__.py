@@ -96,8 +96,8 @@ from mqcore.native.policies import (  # noqa: E402
     TimingPolicy,
     WaitPolicy,
 )
-from mqcore.native.store import BatchMessage, OnDamage, Store  # noqa: E402
 from mqcore.native.replication import ReplicationQuorum  # noqa: E402
+from mqcore.native.store import BatchMessage, OnDamage, Store  # noqa: E402
 from mqcore.native.transactions import CheckRules  # noqa: E402
 from mqcore.native.wire import (  # noqa: E402
     CallTable,

@@ -25,7 +25,7 @@ pub mod walk;
 pub use fault::LinkFault;
 pub use flow::FlowLimit;
 pub use master::{LogSpan, MasterLink, Standing, Step};
-pub use quorum::{QuorumRule, Standby, Verdict};
+pub use quorum::{QuorumDecision, QuorumRule, Standby};
 pub use slave::{Received, SlaveLink};
 pub use stream::{Header, Timing};
 pub use walk::RecordWalk;

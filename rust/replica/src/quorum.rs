@@ -8,7 +8,7 @@
 /// The master and one slave: fewer are no synchronous master.
 const COPIES_MIN: usize = 2;
 
-/// The settings that say how many copies a send waits for.
+/// The settings of how many copies a send waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuorumRule {
     /// `inSyncReplicas`: copies that a send waits for, the master's among them.
@@ -38,7 +38,7 @@ pub enum Standby {
 
 /// What the reports of all slaves come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct QuorumDecision {
     /// Everything below is held by as many slaves as sends wait for; 0 where they wait for none.
     pub replicated: u64,
     /// What holds for sends.
@@ -46,9 +46,9 @@ pub struct Verdict {
 }
 
 impl QuorumRule {
-    /// Judges what slaves have reported, for a log that ends at `end`; the reports are put in order.
+    /// Decides by what slaves have reported, for a log that ends at `end`; the reports are put in order.
     #[must_use]
-    pub fn judge(&self, reported: &mut [u64], end: u64) -> Verdict {
+    pub fn decide(&self, reported: &mut [u64], end: u64) -> QuorumDecision {
         reported.sort_unstable_by(|one, other| other.cmp(one));
         let nearer = |gap: u64| {
             reported
@@ -73,7 +73,7 @@ impl QuorumRule {
         let last = copies
             .checked_sub(COPIES_MIN)
             .and_then(|at| reported.get(at));
-        Verdict {
+        QuorumDecision {
             replicated: last.copied().unwrap_or(0),
             standby,
         }
@@ -92,9 +92,9 @@ mod tests {
         behind_max_bytes: 500,
     };
 
-    fn judged(rule: QuorumRule, reported: &[u64]) -> (u64, Standby) {
-        let verdict = rule.judge(&mut reported.to_vec(), 1_000);
-        (verdict.replicated, verdict.standby)
+    fn decided(rule: QuorumRule, reported: &[u64]) -> (u64, Standby) {
+        let decision = rule.decide(&mut reported.to_vec(), 1_000);
+        (decision.replicated, decision.standby)
     }
 
     #[test]
@@ -104,10 +104,10 @@ mod tests {
                 in_sync_replicas,
                 ..RULE
             };
-            assert_eq!(judged(rule, &[]), (0, Standby::Unavailable));
-            assert_eq!(judged(rule, &[700, 990, 0]), (990, Standby::Reachable));
-            assert_eq!(judged(rule, &[501]), (501, Standby::Reachable));
-            assert_eq!(judged(rule, &[500]), (500, Standby::Unavailable));
+            assert_eq!(decided(rule, &[]), (0, Standby::Unavailable));
+            assert_eq!(decided(rule, &[700, 990, 0]), (990, Standby::Reachable));
+            assert_eq!(decided(rule, &[501]), (501, Standby::Reachable));
+            assert_eq!(decided(rule, &[500]), (500, Standby::Unavailable));
         }
     }
 
@@ -117,10 +117,10 @@ mod tests {
             in_sync_replicas: 3,
             ..RULE
         };
-        assert_eq!(judged(rule, &[950]), (0, Standby::Unavailable));
-        assert_eq!(judged(rule, &[950, 940]), (940, Standby::Reachable));
-        assert_eq!(judged(rule, &[10, 950, 940]), (940, Standby::Reachable));
-        assert_eq!(judged(rule, &[950, 10]), (10, Standby::Unavailable));
+        assert_eq!(decided(rule, &[950]), (0, Standby::Unavailable));
+        assert_eq!(decided(rule, &[950, 940]), (940, Standby::Reachable));
+        assert_eq!(decided(rule, &[10, 950, 940]), (940, Standby::Reachable));
+        assert_eq!(decided(rule, &[950, 10]), (10, Standby::Unavailable));
     }
 
     #[test]
@@ -130,9 +130,9 @@ mod tests {
             in_sync_replicas_min: 2,
             ..RULE
         };
-        assert_eq!(judged(rule, &[]), (0, Standby::NotEnough));
-        assert_eq!(judged(rule, &[900]), (900, Standby::NotEnough));
-        assert_eq!(judged(rule, &[901]), (901, Standby::Reachable));
+        assert_eq!(decided(rule, &[]), (0, Standby::NotEnough));
+        assert_eq!(decided(rule, &[900]), (900, Standby::NotEnough));
+        assert_eq!(decided(rule, &[901]), (901, Standby::Reachable));
     }
 
     #[test]
@@ -142,16 +142,16 @@ mod tests {
             follows_in_sync: true,
             ..RULE
         };
-        assert_eq!(judged(rule, &[]), (0, Standby::Unneeded));
-        assert_eq!(judged(rule, &[10]), (0, Standby::Unneeded));
-        assert_eq!(judged(rule, &[950, 10]), (950, Standby::Reachable));
-        assert_eq!(judged(rule, &[950, 940]), (940, Standby::Reachable));
+        assert_eq!(decided(rule, &[]), (0, Standby::Unneeded));
+        assert_eq!(decided(rule, &[10]), (0, Standby::Unneeded));
+        assert_eq!(decided(rule, &[950, 10]), (950, Standby::Reachable));
+        assert_eq!(decided(rule, &[950, 940]), (940, Standby::Reachable));
         let rule = QuorumRule {
             in_sync_replicas_min: 2,
             ..rule
         };
-        assert_eq!(judged(rule, &[10]), (10, Standby::NotEnough));
-        assert_eq!(judged(rule, &[950]), (950, Standby::Reachable));
+        assert_eq!(decided(rule, &[10]), (10, Standby::NotEnough));
+        assert_eq!(decided(rule, &[950]), (950, Standby::Reachable));
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             for mask in 0..32_u32 {
                 let of = |at: &usize| mask & (1 << *at) != 0;
                 let reported: Vec<u64> = (0..5).filter(of).map(|at| all[at]).collect();
-                let (replicated, _) = judged(rule, &reported);
+                let (replicated, _) = decided(rule, &reported);
                 let holders = reported.iter().filter(|&&at| at >= replicated).count();
                 assert!(replicated == 0 || holders + 1 >= in_sync_replicas.max(2));
             }

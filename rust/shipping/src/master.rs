@@ -269,15 +269,15 @@ impl<D: Disk, C: Clock> Running<D, C> {
             .iter()
             .filter_map(|(peer, _)| peer.acknowledged());
         self.reported.extend(known);
-        let verdict = rule.judge(&mut self.reported, end);
-        self.store.replica().note_standby(match verdict.standby {
+        let decision = rule.decide(&mut self.reported, end);
+        self.store.replica().note_standby(match decision.standby {
             quorum::Standby::Unneeded => Standby::Unneeded,
             quorum::Standby::Reachable => Standby::Reachable,
             quorum::Standby::Unavailable => Standby::Unavailable,
             quorum::Standby::NotEnough => Standby::NotEnough,
         });
-        if verdict.replicated > self.replicated {
-            self.replicated = verdict.replicated;
+        if decision.replicated > self.replicated {
+            self.replicated = decision.replicated;
             self.store.durability().note_replicated(self.replicated);
         }
     }
