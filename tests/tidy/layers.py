@@ -37,7 +37,7 @@ MODULES: Final[dict[str, Layers]] = {
     "reactor": (
         ("reactor",),
         ("running",),
-        ("changes", "socket"),
+        ("changes", "socket", "busy_poll"),
     ),
     "shipping": (
         ("master", "slave"),

@@ -22,7 +22,7 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
-from mqcore.broker.links import BrokerConnection, bound_fast_path, reactors_of
+from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.mounting import Mount, know_stored_topics
 from mqcore.broker.pop import PopRounds
@@ -301,7 +301,8 @@ class Broker:
                 )
                 # Where somebody sets the time, nothing happens by itself.
                 reactors = reactors_of(settings) if self._clock is wall_ms else 0
-                fast_path = FastPath(store, broker=bare, reactors=reactors)
+                busy_us = busy_poll_us_of(settings)
+                fast_path = FastPath(store, broker=bare, reactors=reactors, busy_poll_us=busy_us)
                 state = BrokerState.of(settings, str(advertised), store, fast_path, self._clock)
                 state.config_path = self._config_path
                 self._replication = Replication(state)

@@ -19,6 +19,8 @@ _DECIDED = frozenset({"topic", "group", "check"})
 
 # One moves a quarter of a gigabyte per second and more: four of them bring more than disks take.
 _REACTORS_MAX = 4
+# Twice the time in which a client on the same machine has its answer and sends the next message.
+_BUSY_POLL_US = 50
 
 
 def reactors_of(settings: BrokerSettings) -> int:
@@ -26,6 +28,14 @@ def reactors_of(settings: BrokerSettings) -> int:
     if settings.reactors >= 0:
         return settings.reactors
     return max(1, min(_REACTORS_MAX, available_processors() // 2))
+
+
+def busy_poll_us_of(settings: BrokerSettings) -> int:
+    """Returns for how long they look for more bytes before they sleep: as set, or by processors."""
+    if settings.busy_poll_us >= 0:
+        return settings.busy_poll_us
+    # On the only processor nobody could send anything meanwhile.
+    return _BUSY_POLL_US if available_processors() > 1 else 0
 
 
 def bound_fast_path(fast_path: FastPath, memory: MemoryPlan, limits: Limits) -> None:

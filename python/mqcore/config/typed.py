@@ -146,6 +146,7 @@ class BrokerFields:
     mounted_dir: Annotated[str, "mountedStoreDir"]
     listens_for_slaves: Annotated[bool, "haListenEnable"]
     reactors: Annotated[int, "mqcoreReactors"]
+    busy_poll_us: Annotated[int, "mqcoreBusyPollMicros"]
     held_pulls_max: Annotated[int, "heldPullsMax"]
     held_pulls_per_connection_max: Annotated[int, "heldPullsPerConnectionMax"]
     held_pulls_per_queue_max: Annotated[int, "heldPullsPerQueueMax"]

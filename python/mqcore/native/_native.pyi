@@ -1410,8 +1410,12 @@ class NativeFastPath:
     def bind(self, connection: FastPathConnection) -> None:
         """Makes a new connection one of this fast path."""
 
-    def start_reactors(self) -> None:
-        """Starts the reactors: connections that are attached from now on are theirs."""
+    def start_reactors(self, busy_poll_us: int) -> None:
+        """Starts the reactors: connections that are attached from now on are theirs.
+
+        Args:
+            busy_poll_us: For how long one looks for events before it sleeps, while that pays.
+        """
 
     def connections_of_reactors(self) -> list[int]:
         """Returns how many connections each reactor has."""

@@ -96,6 +96,7 @@ class FastPath(NativeFastPath):
         broker: The broker's own state.
         reader_threads: Threads for records that are not in memory; 0 reads them in the loop.
         reactors: Threads that move the bytes of plain connections; 0: the loop's transports do.
+        busy_poll_us: For how long a reactor looks for events before it sleeps, while that pays.
 
     Attributes:
         reactors: How many there are.
@@ -104,16 +105,24 @@ class FastPath(NativeFastPath):
     _store: Store
     _loop: asyncio.AbstractEventLoop | None
     _timer: asyncio.TimerHandle | None
+    _busy_poll_us: int
     reactors: int
 
     def __new__(
-        cls, store: Store, *, broker: BrokerPolicy, reader_threads: int = 2, reactors: int = 0
+        cls,
+        store: Store,
+        *,
+        broker: BrokerPolicy,
+        reader_threads: int = 2,
+        reactors: int = 0,
+        busy_poll_us: int = 0,
     ) -> Self:
         """Makes a fast path over an open store."""
         fast_path = super().__new__(
             cls, store, broker, reader_threads=reader_threads, reactors=reactors
         )
         fast_path.reactors = reactors
+        fast_path._busy_poll_us = busy_poll_us
         fast_path._store = store
         fast_path._loop = None
         fast_path._timer = None
@@ -124,7 +133,7 @@ class FastPath(NativeFastPath):
         self._loop = loop
         # The store's own waiters (`Store.durable`) are answered from here too.
         self._store.watch_for(loop, self._woken)
-        self.start_reactors()
+        self.start_reactors(self._busy_poll_us)
         self._woken()
 
     def close(self) -> None:

@@ -89,12 +89,12 @@ impl NativeFastPath {
         connection.get().join(&self.connections);
     }
 
-    /// Starts the reactors: connections that are attached from now on are theirs.
-    fn start_reactors(&self, py: Python<'_>) -> PyResult<()> {
-        let started = self
-            .connections
-            .reactors
-            .start_all(self.fast_path.of_reactors());
+    /// Starts the reactors: connections that are attached from now on are theirs. Before one sleeps it
+    /// looks for events for up to `busy_poll_us`, while that pays.
+    fn start_reactors(&self, py: Python<'_>, busy_poll_us: u64) -> PyResult<()> {
+        let busy_poll = Duration::from_micros(busy_poll_us);
+        let reactors = &self.connections.reactors;
+        let started = reactors.start_all(self.fast_path.of_reactors(), busy_poll);
         started.map_err(|error| raised(py, &error))
     }
 

@@ -2,6 +2,7 @@
 //! loop takes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
@@ -48,11 +49,12 @@ impl Reactors {
         }
     }
 
-    /// Starts a reactor for each of the fast paths; does nothing while there are some.
+    /// Starts a reactor for each of the fast paths, which looks for events for up to `busy_poll` before it
+    /// sleeps; does nothing while there are some.
     ///
     /// # Errors
     /// As [`Reactor::start`]; those that were started stay.
-    pub(crate) fn start_all(&self, homes: &[Arc<Home>]) -> Result<()> {
+    pub(crate) fn start_all(&self, homes: &[Arc<Home>], busy_poll: Duration) -> Result<()> {
         let mut running = self.running.lock();
         if !running.is_empty() {
             return Ok(());
@@ -61,7 +63,8 @@ impl Reactors {
             let reported = Arc::new(Reported::new(Arc::clone(&self.events)));
             let reports: Arc<dyn Reports> = reported.clone();
             let name = format!("mq-reactor-{at}");
-            running.push(Arc::new(Reactor::start(&name, Arc::clone(home), reports)?));
+            let started = Reactor::start(&name, Arc::clone(home), reports, busy_poll)?;
+            running.push(Arc::new(started));
             self.reported.lock().push(reported);
         }
         Ok(())

@@ -9,9 +9,11 @@
 //! |---|---|
 //! | [`reactor`] | a reactor for those who give it connections |
 //! | `running` | its thread: what is ready, one turn for all of it |
+//! | `busy_poll` | whether to look for events a little longer before it sleeps |
 //! | [`changes`] | what is asked of a reactor, what it reports, how both are handed over |
 //! | `socket` | one connection's socket, and what of it waits |
 
+mod busy_poll;
 pub mod changes;
 pub mod reactor;
 mod running;

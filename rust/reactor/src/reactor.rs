@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
@@ -27,7 +28,8 @@ pub struct Reactor<D: Disk, C: Clock> {
 }
 
 impl<D: Disk, C: Clock> Reactor<D, C> {
-    /// Starts the thread of a reactor.
+    /// Starts the thread of a reactor. Before it sleeps it looks for events for up to `busy_poll`, while
+    /// such looks find some; zero: it sleeps at once.
     ///
     /// # Errors
     /// [`Error::Io`] when descriptors are exhausted, [`Error::Limit`] when the system gives no thread.
@@ -35,6 +37,7 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
         name: &str,
         home: Arc<LockedFastPath<D, C>>,
         reports: Arc<dyn Reports>,
+        busy_poll: Duration,
     ) -> Result<Self> {
         let failed = |error: std::io::Error| Error::Limit {
             what: format!("{name}: {error}"),
@@ -44,7 +47,7 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
         let is_sparing = Arc::new(AtomicBool::new(false));
         let poll = poll_of(&home).map_err(failed)?;
         let asked = (Arc::clone(&changes), Arc::clone(&is_sparing));
-        let mut running = Running::new(poll, Arc::clone(&home), asked, reports);
+        let mut running = Running::new(poll, Arc::clone(&home), asked, reports, busy_poll);
         let spawned = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {

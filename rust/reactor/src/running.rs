@@ -24,6 +24,7 @@ use mqcore_fast_path::feed::{Fault, check_output};
 use mqcore_fast_path::locked::LockedFastPath;
 use mqcore_fast_path::output::Lent;
 
+use crate::busy_poll::BusyPoll;
 use crate::changes::{Change, Changes, Report, Reports};
 use crate::socket::{Read, Sent, Socket};
 
@@ -40,6 +41,8 @@ const SLICES_MAX: usize = 66;
 const REPORTED_BYTES_MIN: usize = 64 * 1024;
 /// Connections looked at for idle ones at once: a microsecond each.
 const SPARE_LOOKS_MAX: usize = 1024;
+/// Looks of one busy poll, each a system call of some 300 ns: the bound where the clock does not move.
+const LOOKS_MAX: usize = 4096;
 /// The token of the fast path's wake descriptor: no connection has this number.
 const WOKEN: Token = Token(0);
 
@@ -66,6 +69,10 @@ pub(crate) struct Running<D: Disk, C: Clock> {
     to_write: Vec<ConnectionId>,
     to_report: Vec<Report>,
     buffer: Box<[u8]>,
+    busy_poll: BusyPoll,
+    /// Requests that were executed until the last turn ended, and in it.
+    requests: u64,
+    requests_of_turn: u64,
     /// When to drain although nothing is announced, ms.
     drains_at_ms: Option<u64>,
     is_woken: bool,
@@ -78,6 +85,7 @@ impl<D: Disk, C: Clock> Running<D, C> {
         home: Arc<LockedFastPath<D, C>>,
         (changes, is_sparing): (Arc<Changes>, Arc<AtomicBool>),
         reports: Arc<dyn Reports>,
+        busy_poll: Duration,
     ) -> Self {
         Self {
             poll,
@@ -90,6 +98,9 @@ impl<D: Disk, C: Clock> Running<D, C> {
             to_write: Vec::new(),
             to_report: Vec::new(),
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            busy_poll: BusyPoll::new(busy_poll),
+            requests: 0,
+            requests_of_turn: 0,
             drains_at_ms: None,
             is_woken: true,
             is_stopping: false,
@@ -118,12 +129,41 @@ impl<D: Disk, C: Clock> Running<D, C> {
         } else {
             Some(Duration::ZERO)
         };
-        match self.poll.poll(events, timeout) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return,
-            Err(error) => panic!("a reactor cannot wait for its sockets: {error}"),
+        let sleeps = timeout != Some(Duration::ZERO);
+        if !(sleeps && self.has_looked(events)) {
+            match self.poll.poll(events, timeout) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return,
+                Err(error) => panic!("a reactor cannot wait for its sockets: {error}"),
+            }
         }
-        for event in events.iter() {
+        self.note(events);
+    }
+
+    /// Looks for events without sleeping, where that pays; whether there are some. Between two looks other
+    /// threads of the processor may run.
+    fn has_looked(&mut self, events: &mut Events) -> bool {
+        let Some(limit) = self.busy_poll.next(self.requests_of_turn) else {
+            return false;
+        };
+        let started = self.home.clock().elapsed();
+        let is_over = || self.home.clock().elapsed().saturating_sub(started) >= limit;
+        let mut has_found = false;
+        for _ in 0..LOOKS_MAX {
+            let looked = self.poll.poll(events, Some(Duration::ZERO));
+            has_found = looked.is_ok() && !events.is_empty();
+            if has_found || is_over() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.busy_poll.ended(has_found);
+        has_found
+    }
+
+    /// Notes what the events allow.
+    fn note(&mut self, events: &Events) {
+        for event in events {
             if event.token() == WOKEN {
                 self.is_woken = true;
                 continue;
@@ -329,10 +369,12 @@ impl<D: Disk, C: Clock> Running<D, C> {
             inside.path.drain(now_ms, &mut others);
         }
         inside.path.connections.take_dirty(&mut self.to_write);
+        let requests = inside.path.connections.stats.requests;
         let escalated = inside.path.take_escalated();
         self.drains_at_ms = inside.path.next_deadline_ms();
         inside.drains_at_ms = self.drains_at_ms.unwrap_or(u64::MAX);
         drop(inside);
+        self.requests_of_turn = requests - std::mem::replace(&mut self.requests, requests);
         let reports = escalated.into_iter().map(Report::Escalated);
         self.to_report.extend(reports);
         drains

@@ -13,7 +13,7 @@ use mqcore_fast_path::locked::LockedFastPath;
 use mqcore_reactor::{Reactor, Report, Reported, Reports};
 use mqcore_wire::{FRAME_BYTES_MAX, FrameReader};
 
-use crate::serving::{HOST, TwinReactor, reactor, send};
+use crate::serving::{BUSY_POLL, HOST, TwinReactor, reactor, send};
 
 /// Whoever waits longer waits for ever.
 const FOR_EVER: Duration = Duration::from_secs(60);
@@ -69,7 +69,7 @@ fn a_connection_that_moved_may_move_again_before_it_has_asked_anew() {
     let home = Arc::new(LockedFastPath::new(beside, first.home().clock().clone()));
     let of_second = Arc::new(Reported::new(Arc::clone(&events)));
     let reports: Arc<dyn Reports> = of_second.clone();
-    let second = Reactor::start("mq-reactor-1", home, reports).unwrap();
+    let second = Reactor::start("mq-reactor-1", home, reports, BUSY_POLL).unwrap();
 
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.set_read_timeout(Some(FOR_EVER)).unwrap();

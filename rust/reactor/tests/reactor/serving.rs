@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mqcore_engine::clock::ManualClock;
 use mqcore_engine::config::StoreConfig;
@@ -17,6 +18,9 @@ use mqcore_wire::command::encode;
 use mqcore_wire::{Head, Serialization};
 
 pub(crate) type TwinReactor = Reactor<TwinDisk, ManualClock>;
+
+/// The clock does not move: it is the number of looks that ends each.
+pub(crate) const BUSY_POLL: Duration = Duration::from_micros(50);
 
 /// All messages of a test fit: no thread prepares a second file.
 const SEGMENT_BYTES: u64 = 8 * 1024 * 1024;
@@ -56,7 +60,7 @@ pub(crate) fn reactor<R: Reports>(
     let reports = reports(Arc::clone(&events));
     let home = Arc::new(LockedFastPath::new(path, clock));
     let taken: Arc<dyn Reports> = reports.clone();
-    let started = Reactor::start("mq-reactor-0", home, taken).unwrap();
+    let started = Reactor::start("mq-reactor-0", home, taken, BUSY_POLL).unwrap();
     (started, reports, events)
 }
 
