@@ -128,6 +128,14 @@ impl ReplicationMaster {
         Ok(Self { inside })
     }
 
+    /// Lets what is stored wait for slaves from now on: nothing counts as copied until a master ships, and
+    /// its slaves report.
+    #[staticmethod]
+    fn require(py: Python<'_>, store: &NativeStore) {
+        let engine = store.parts().0;
+        gil_call(py, Gil::Kept, || engine.replica().require());
+    }
+
     /// Ships to a slave that has connected. The descriptor is owned here from now on.
     fn add(&self, py: Python<'_>, descriptor: i32, address: &str) -> PyResult<()> {
         let socket = owned(descriptor).ok_or_else(no_socket)?;

@@ -454,13 +454,6 @@ impl NativeStore {
         self.engine.wake_descriptor().raw()
     }
 
-    fn require_replicas(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, Gil::Kept, |engine| {
-            engine.replica().require();
-            Ok(())
-        })
-    }
-
     #[pyo3(signature = (end, *, needs_replica=false))]
     fn park(&self, py: Python<'_>, end: u64, needs_replica: bool) -> PyResult<u64> {
         let ticket = self.call(py, Gil::Kept, |engine| {

@@ -13,6 +13,7 @@ from mqcore.broker.replication.metadata import MetadataSync
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
+from mqcore.native import ReplicationMaster
 from mqcore.remoting import Server, listen_as
 
 __all__ = ["Replication", "is_copied"]
@@ -36,7 +37,7 @@ class Replication:
         """
         self._state = state
         if state.settings.is_sync_master:
-            state.store.require_replicas()
+            ReplicationMaster.require(state.store)
         self._follower = MasterFollower(state) if state.settings.is_slave else None
         self._listener: SlaveListener | None = None
         self._tables: MetadataSync | None = None
