@@ -1,6 +1,7 @@
 """The modes of deployment, started from their files: who serves, and what an end leaves."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,13 +42,13 @@ def stored(cluster: Cluster, name: str) -> set[bytes]:
 
 def wait_for_slaves(cluster: Cluster) -> None:
     """Returns when each slave has the log of its master."""
-    for name in cluster.brokers:
-        if f"{name}-s" in cluster.brokers:
-            both = cluster.brokers[name], cluster.brokers[f"{name}-s"]
-            ends = eventually(
-                lambda both=both: [end_of(each) for each in both], lambda e: e[0] == e[1] >= 0
-            )
-            assert ends[0] == ends[1], name
+
+    def ends(name: str) -> tuple[int, int]:
+        return end_of(cluster.brokers[name]), end_of(cluster.brokers[f"{name}-s"])
+
+    for name in [each for each in cluster.brokers if f"{each}-s" in cluster.brokers]:
+        master, slave = eventually(partial(ends, name), lambda both: both[0] == both[1] >= 0)
+        assert master == slave, name
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -15,7 +15,7 @@ from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.policies import BrokerPolicy
-from mqcore.native.replication import ReplicationQuorum
+from mqcore.native.replication import ReplicationPace, ReplicationQuorum
 from mqcore.native.store import BatchMessage
 from mqcore.native.transactions import CheckRules
 
@@ -2174,8 +2174,7 @@ class ReplicationMaster:
         *,
         heartbeat_ms: int,
         silence_max_ms: int,
-        batch_bytes: int,
-        bytes_per_second_max: int | None = None,
+        pace: ReplicationPace,
         quorum: ReplicationQuorum | None = None,
     ) -> Self: ...
     @staticmethod

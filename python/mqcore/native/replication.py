@@ -1,8 +1,23 @@
-"""Which sends a master may acknowledge, as the extension takes it. Knows no setting."""
+"""How fast a master ships, and which sends it may acknowledge, as the extension takes them.
+
+Knows no setting.
+"""
 
 from typing import NamedTuple
 
-__all__ = ["ReplicationQuorum"]
+__all__ = ["ReplicationPace", "ReplicationQuorum"]
+
+
+class ReplicationPace(NamedTuple):
+    """How much goes to a slave.
+
+    Attributes:
+        batch_bytes: Bytes of one body at the most.
+        bytes_per_second_max: Bytes of a second at the most; None for no bound.
+    """
+
+    batch_bytes: int
+    bytes_per_second_max: int | None = None
 
 
 class ReplicationQuorum(NamedTuple):

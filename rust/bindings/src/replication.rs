@@ -61,6 +61,13 @@ frozen! {
     }
 }
 
+/// `ReplicationPace`.
+#[derive(FromPyObject)]
+pub(crate) struct PaceRow {
+    batch_bytes: usize,
+    bytes_per_second_max: Option<u64>,
+}
+
 /// `ReplicationQuorum`.
 #[derive(FromPyObject)]
 pub(crate) struct QuorumRow {
@@ -102,14 +109,13 @@ pub(crate) struct ReplicationMaster {
 #[pymethods]
 impl ReplicationMaster {
     #[new]
-    #[pyo3(signature = (store, *, heartbeat_ms, silence_max_ms, batch_bytes, bytes_per_second_max=None, quorum=None))]
+    #[pyo3(signature = (store, *, heartbeat_ms, silence_max_ms, pace, quorum=None))]
     fn new(
         py: Python<'_>,
         store: &NativeStore,
         heartbeat_ms: u64,
         silence_max_ms: u64,
-        batch_bytes: usize,
-        bytes_per_second_max: Option<u64>,
+        pace: PaceRow,
         quorum: Option<QuorumRow>,
     ) -> PyResult<Self> {
         let timing = Timing {
@@ -118,8 +124,8 @@ impl ReplicationMaster {
         };
         let how = Shipping {
             timing,
-            batch_len_bytes: batch_bytes,
-            bytes_per_second_max,
+            batch_len_bytes: pace.batch_bytes,
+            bytes_per_second_max: pace.bytes_per_second_max,
             quorum: quorum.map(QuorumRule::from),
         };
         let engine = store.parts().0;

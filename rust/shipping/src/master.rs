@@ -14,6 +14,7 @@ use mqcore_engine::error::{Error, Result};
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::progress::WakeDescriptor;
 use mqcore_engine::store::{Standby, Store};
+use mqcore_replica::master::QUICK_MS;
 use mqcore_replica::{FlowLimit, LogSpan, MasterLink, QuorumRule, Standing, Timing, quorum};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -196,8 +197,21 @@ impl<D: Disk, C: Clock> Running<D, C> {
             self.take_added(now_ms);
             self.shared.note_peers(!self.peers.is_empty());
             wait_ms = self.turn(now_ms);
+            if wait_ms > 0 && self.gathers(now_ms) {
+                // The reports wake, and what the log grows by until then goes together.
+                self.shared.note_peers(false);
+                wait_ms = wait_ms.min(QUICK_MS);
+            }
             self.note_standings(now_ms);
         }
+    }
+
+    /// Whether growth can wait for a report: sends wait for reports, and each slave's is due at once. One
+    /// message after the other would have a wake of every thread on its way for itself.
+    fn gathers(&self, now_ms: u64) -> bool {
+        let mut peers = self.peers.iter();
+        let is_awaited = self.how.quorum.is_some() && !self.peers.is_empty();
+        is_awaited && peers.all(|(peer, _)| peer.reports_soon(now_ms))
     }
 
     /// Sleeps until something is to be done; what of the peers is ready is noted with them.

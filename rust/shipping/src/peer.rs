@@ -130,6 +130,11 @@ impl<D: Disk> Peer<D> {
         self.link.acknowledged().filter(|_end| self.is_known)
     }
 
+    /// Whether its next report is due at once.
+    pub(crate) fn reports_soon(&self, now_ms: u64) -> bool {
+        self.link.reports_soon(now_ms)
+    }
+
     /// Reads what has come.
     ///
     /// # Errors

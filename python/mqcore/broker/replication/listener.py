@@ -13,7 +13,7 @@ from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError, AddressReason
-from mqcore.native import ReplicationMaster, ReplicationQuorum
+from mqcore.native import ReplicationMaster, ReplicationPace, ReplicationQuorum
 
 __all__ = ["SlaveListener", "port_for_slaves"]
 
@@ -56,8 +56,10 @@ class SlaveListener:
             state.store,
             heartbeat_ms=max(HEARTBEAT_MIN_MS, settings.replication_heartbeat_ms),
             silence_max_ms=settings.replication_silence_max_ms,
-            batch_bytes=settings.replication_batch_bytes,
-            bytes_per_second_max=bound if settings.replication_is_bounded else None,
+            pace=ReplicationPace(
+                batch_bytes=settings.replication_batch_bytes,
+                bytes_per_second_max=bound if settings.replication_is_bounded else None,
+            ),
             quorum=quorum_of(settings) if settings.is_sync_master else None,
         )
         state.replicas.master = master
