@@ -14,6 +14,10 @@ pub const BODIES_MAX: usize = 32;
 /// memory. A longer way is filled with all that there is.
 pub const QUICK_MS: u64 = 1;
 
+/// With more than this under way what comes behind it is sent at once: the slave has work, and a wake is a
+/// small part of what so many messages cost.
+pub const GATHER_BEHIND_MAX_BYTES: u64 = 128 * 1024;
+
 /// What a log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSpan {
@@ -221,7 +225,8 @@ impl MasterLink {
     #[must_use]
     pub fn reports_soon(&self, now_ms: u64) -> bool {
         let sent_ms = self.under_way.map(|(_end, sent_ms)| sent_ms);
-        self.is_quick && sent_ms.is_some_and(|at| now_ms.saturating_sub(at) <= QUICK_MS)
+        let is_small = self.next.saturating_sub(self.acknowledged) <= GATHER_BEHIND_MAX_BYTES;
+        self.is_quick && is_small && sent_ms.is_some_and(|at| now_ms.saturating_sub(at) <= QUICK_MS)
     }
 
     /// Whether something still comes from the slave.
@@ -399,5 +404,10 @@ mod tests {
         link.feed(&reports(&[4_300]), LOG, 22).unwrap();
         link.sent(100, 30);
         assert!(!link.reports_soon(30), "the last one was late");
+        link.feed(&reports(&[4_400]), LOG, 30).unwrap();
+        link.sent(GATHER_BEHIND_MAX_BYTES, 30);
+        assert!(link.reports_soon(30));
+        link.sent(1, 30);
+        assert!(!link.reports_soon(30), "the slave has work");
     }
 }
