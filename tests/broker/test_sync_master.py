@@ -146,6 +146,7 @@ def test_without_a_slave_near_enough_a_send_is_stored_and_its_answer_comes_at_on
             await slave.until(end_of(master))
             await until(lambda: lag_of(master) > 2_000)
             assert (await master.send("T", b"too far")).code == NO_SLAVE
+            await slave.until(end_of(master))
             slave.report(end_of(master))
             await until(lambda: lag_of(master) == 0)
             tasks = await sent(master, 1)
