@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from peer_rows import Report
 
@@ -245,7 +245,12 @@ class Papers:
 
 @contextmanager
 def official(
-    home: Path, flush: str, port: int, version: str, papers: Papers | None = None
+    home: Path,
+    flush: str,
+    port: int,
+    version: str,
+    papers: Papers | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> Iterator[Peer]:
     """Runs an official broker; a name server of ours gives its clients the route."""
     names = [str(MQCORE), "namesrv", "--port", "0", "--set", f"kvConfigPath={home / 'kv.json'}"]
@@ -261,6 +266,7 @@ def official(
             "storePathCommitLog": home / "store" / "commitlog",
             "flushDiskType": flush,
             "mappedFileSizeCommitLog": SEGMENT_BYTES,
+            **(more or {}),
         }
         conf.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
         command = official_command(home, version, papers)
@@ -286,7 +292,11 @@ def official_command(home: Path, version: str, papers: Papers | None) -> list[st
 
 @contextmanager
 def ours(
-    home: Path, flush: str, papers: Papers | None = None, reactors: int | str | None = REACTORS
+    home: Path,
+    flush: str,
+    papers: Papers | None = None,
+    reactors: int | str | None = REACTORS,
+    more: Mapping[str, object] | None = None,
 ) -> Iterator[Peer]:
     """Runs our broker, with a name server in the same process."""
     command = [str(MQCORE), "standalone", "--data", str(home / "store"), "--port", "0"]
@@ -296,6 +306,7 @@ def ours(
         "flushDiskType": flush,
         "mappedFileSizeCommitLog": SEGMENT_BYTES,
         "brokerName": BROKER_NAME,
+        **(more or {}),
     }
     if papers is not None:
         settings |= papers.settings()

@@ -299,7 +299,7 @@ def test_an_embedded_broker_has_no_port_for_slaves_unless_it_is_asked_for(
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        ({"brokerRole": "SYNC_MASTER"}, "SYNC_MASTER: not built"),
+        ({**SLAVE, "mountedStoreDir": "/nowhere"}, "does not grow"),
         ({"brokerRole": "SLAVE"}, "set brokerId to another number"),
         ({"brokerId": "1"}, "another id than 0"),
         ({**SLAVE, "haMasterAddress": "nowhere"}, "HOST:PORT expected"),

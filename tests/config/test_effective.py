@@ -41,15 +41,15 @@ def test_later_layers_win_and_are_named() -> None:
 
 
 def test_everything_wrong_is_reported_at_once() -> None:
-    message = refusal({"listenPort": "70000", "brokerRole": "SYNC_MASTER", "maxMessageSize": "4m"})
-    wrong = ("listenPort=70000", "brokerRole=SYNC_MASTER", "maxMessageSize=4m")
+    message = refusal({"listenPort": "70000", "brokerRole": "MASTER", "maxMessageSize": "4m"})
+    wrong = ("listenPort=70000", "brokerRole=MASTER", "maxMessageSize=4m")
     assert all(part in message for part in wrong)
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("brokerRole", "SYNC_MASTER"),
+        ("duplicationEnable", "true"),
         ("aclEnable", "true"),
         ("authenticationEnabled", "true"),
         ("storeType", "defaultRocksDB"),
@@ -64,7 +64,7 @@ def test_everything_wrong_is_reported_at_once() -> None:
         ("transRocksDBEnable", "true"),
         ("useSingleRocksDBForAllConfigs", "true"),
         ("enableDLegerCommitLog", "TRUE"),
-        ("inSyncReplicas", "2"),
+        ("allAckInSyncStateSet", "true"),
         ("useTLS", "true"),
     ],
 )

@@ -46,7 +46,7 @@ MODULES: Final[dict[str, Layers]] = {
     ),
     "replica": (
         ("master", "slave", "walk"),
-        ("flow", "stream"),
+        ("flow", "stream", "quorum"),
         ("fault",),
     ),
     "fast_path": (

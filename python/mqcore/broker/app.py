@@ -230,6 +230,9 @@ class Broker:
         replication, self._replication = self._replication, None
         if replication is not None:
             self._ends_with(replication.stop, replication.stop)
+            if self.settings.is_sync_master:
+                # Sends that wait for slaves are answered while there are some.
+                self._ends_with(self._answer_parked)
             await replication.start(persistence, self._server, port)
         self._registrar = Registrar(state, persistence)
         self._ends_with(self._registrar.stop, self._registrar.abandon)
@@ -375,7 +378,7 @@ class Broker:
             await server.close(grace_s=_GRACE_S)
 
     async def _answer_parked(self) -> None:
-        """Takes no more sends, and waits until those that wait for the disk are answered."""
+        """Takes no more sends, and waits until those that wait for disk or slaves are answered."""
         fast_path = self.state.fast_path
         policy.refuse_sends(self.state)
         with contextlib.suppress(TimeoutError):

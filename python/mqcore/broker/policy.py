@@ -73,6 +73,7 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         is_slave=settings.is_slave,
         has_master=state.replicas.has_master,
         sends_back=state.version >= _REJECTS_FROM,
+        needs_replica=settings.is_sync_master,
         version=state.version,
         timing=TimingPolicy(**policy_values("timing", settings), ahead_ms=state.timers_ahead_ms),
         pops=PopPolicy(**policy_values("pops", settings)),

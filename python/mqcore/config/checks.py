@@ -14,6 +14,10 @@ from mqcore.errors import ConfigurationError
 
 _LONGEST = "maxMessageSize"
 _LOG_FILE = "mappedFileSizeCommitLog"
+_COPIES = "inSyncReplicas"
+_LEAST = "minInSyncReplicas"
+_FOLLOWS = "enableAutoInSyncReplicas"
+_TOTAL = "totalReplicas"
 # How RocketMQ joins several directories of the log.
 _PATH_SEPARATORS = (",", ":")
 
@@ -58,6 +62,7 @@ def check_broker(settings: BrokerSettings) -> list[str]:
         if not separator or not host or not port.isdigit():
             faults.append(f"namesrvAddr={address}: HOST:PORT expected, such as 127.0.0.1:9876")
     _raise(faults)
+    warnings += _copies_warnings(settings)
     bound, advertised = settings.listener.host, settings.advertised_host
     if is_loopback(bound) and not is_loopback(advertised):
         warnings.append(
@@ -85,11 +90,54 @@ def _role_faults(settings: BrokerSettings) -> list[str]:
         faults.append(
             f"brokerId={broker_id}: another id than 0 is that of a slave, with brokerRole=SLAVE"
         )
+    faults += _copies_faults(settings)
     address = settings.replication_master
     host, separator, port = address.rpartition(":")
     if address and not (separator and host and port.isdigit()):
         faults.append(f"haMasterAddress={address}: HOST:PORT expected, such as 127.0.0.1:10912")
     return faults
+
+
+def _copies_faults(settings: BrokerSettings) -> list[str]:
+    """Returns what is wrong with how many copies sends wait for."""
+    faults = []
+    copies, least = settings.replication_copies, settings.replication_in_sync_min
+    if least > copies:
+        faults.append(
+            f"minInSyncReplicas={least}: more than inSyncReplicas={copies}, which sends wait for"
+        )
+    total = settings.replication_total
+    if copies > total and not settings.configuration.settings[_TOTAL].is_default:
+        faults.append(f"inSyncReplicas={copies}: more than there are, {_TOTAL}={total}")
+    if not settings.is_sync_master:
+        return faults
+    is_local = settings.listener.host.startswith("unix:") and not settings.replication_port
+    if not settings.listens_for_slaves or is_local:
+        faults.append(
+            "brokerRole=SYNC_MASTER: sends would wait for slaves, and no port is listened on for "
+            "them (haListenEnable, haListenPort)"
+        )
+    if settings.mounted_dir:
+        faults.append("brokerRole=SYNC_MASTER: a mounted store (mountedStoreDir) takes no sends")
+    return faults
+
+
+def _copies_warnings(settings: BrokerSettings) -> list[str]:
+    """Returns settings for copies that nobody waits for, or that mean more than they seem to."""
+    known = settings.configuration.settings
+    if settings.is_sync_master:
+        if known[_COPIES].is_default or settings.replication_copies > 1:
+            return []
+        return [
+            f"{_COPIES}=1 counts as 2 with brokerRole=SYNC_MASTER: RocketMQ 5 waits for nobody "
+            "then, as brokerRole=ASYNC_MASTER does here"
+        ]
+    return [
+        f"{name} has no effect with brokerRole={settings.role}: sends wait for slaves with "
+        "brokerRole=SYNC_MASTER"
+        for name in (_COPIES, _LEAST, _FOLLOWS)
+        if not known[name].is_default and known[name].shown != known[name].key.default
+    ]
 
 
 def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[str]:

@@ -12,10 +12,6 @@ from mqcore.config.layers import Layer
 from mqcore.config.values import MASK, Value, misread_warning, parsed, rendered
 from mqcore.errors import ConfigurationError
 
-# Values that promise what is not there, of keys that have an effect otherwise.
-_REFUSED_VALUES = {
-    ("brokerRole", "SYNC_MASTER"): "not built: sends would be answered before a slave has them"
-}
 _REPORTED_VERSION = "reportedVersion"
 # V5_0_0_SNAPSHOT (`MQVersion`).
 _ORDINAL_5_0 = 412
@@ -129,8 +125,6 @@ def resolved(
                 (faults if is_strict else warnings).append(f"{origin}={text}: {warning}")
             settings[name] = Setting(key, value, layer.source)
     _follow_version(settings)
-    for name, setting in settings.items():
-        settings[name] = _without_refused(setting, ignored, warnings, faults)
     for setting in settings.values():
         _check(setting, ignored, warnings, faults)
     if faults:
@@ -162,22 +156,6 @@ def _is_5(version: str) -> bool:
         return int(version) >= _ORDINAL_5_0
     major = version.strip().upper().removeprefix("V").partition("_")[0]
     return major.isascii() and major.isdigit() and int(major) >= 5
-
-
-def _without_refused(
-    setting: Setting, ignored: Collection[str], warnings: list[str], faults: list[str]
-) -> Setting:
-    """Returns a setting without a value whose promise would be broken: refused, or the default."""
-    key = setting.key
-    words = _REFUSED_VALUES.get((key.name, rendered(setting.value)))
-    if words is None:
-        return setting
-    origin = f"{setting.source}: {key.name}={setting.shown}"
-    if key.name in {SPELLINGS.get(name, name) for name in ignored}:
-        warnings.append(f"{origin} is ignored as requested: {words}")
-        return Setting(key, _default(key), DEFAULT)
-    faults.append(f"{origin}: {words}; --ignore {key.name} starts all the same")
-    return setting
 
 
 def _check(

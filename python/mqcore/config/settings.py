@@ -19,8 +19,9 @@ from mqcore.errors import ConfigurationError
 
 # An address of documentation: nothing is sent there, the system only returns which way it would go.
 _FAR_AWAY = ("192.0.2.1", 9)
-# A value of `brokerRole`.
+# Values of `brokerRole`.
 _SLAVE = "SLAVE"
+_SYNC_MASTER = "SYNC_MASTER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,11 @@ class BrokerSettings(BrokerFields):
     def is_slave(self) -> bool:
         """Whether the broker copies the log of a master."""
         return self.role == _SLAVE
+
+    @property
+    def is_sync_master(self) -> bool:
+        """Whether sends wait for slaves."""
+        return self.role == _SYNC_MASTER
 
     @property
     def has_metrics(self) -> bool:

@@ -96,6 +96,7 @@ from mqcore.native.policies import (  # noqa: E402
     TimingPolicy,
     WaitPolicy,
 )
+from mqcore.native.replication import ReplicationPace, ReplicationQuorum  # noqa: E402
 from mqcore.native.store import BatchMessage, OnDamage, Store  # noqa: E402
 from mqcore.native.transactions import CheckRules  # noqa: E402
 from mqcore.native.wire import (  # noqa: E402
@@ -171,6 +172,8 @@ __all__ = [
     "RememberedSends",
     "RemovedFiles",
     "ReplicationMaster",
+    "ReplicationPace",
+    "ReplicationQuorum",
     "ReplicationSlave",
     "RetryTopic",
     "Revived",

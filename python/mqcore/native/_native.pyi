@@ -15,6 +15,7 @@ from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.policies import BrokerPolicy
+from mqcore.native.replication import ReplicationPace, ReplicationQuorum
 from mqcore.native.store import BatchMessage
 from mqcore.native.transactions import CheckRules
 
@@ -2176,9 +2177,16 @@ class ReplicationMaster:
         *,
         heartbeat_ms: int,
         silence_max_ms: int,
-        batch_bytes: int,
-        bytes_per_second_max: int | None = None,
+        pace: ReplicationPace,
+        quorum: ReplicationQuorum | None = None,
     ) -> Self: ...
+    @staticmethod
+    def require(store: NativeStore) -> None:
+        """Lets what is stored wait for slaves from now on.
+
+        Nothing counts as copied until a master ships, and its slaves report.
+        """
+
     def add(self, descriptor: int, address: str) -> None:
         """Ships to a slave that has connected. The descriptor is owned here from now on."""
 

@@ -4,7 +4,7 @@
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::Error;
-use mqcore_replica::Timing;
+use mqcore_replica::{QuorumRule, Timing};
 use mqcore_shipping::{Ended, Master, Shipping, Slave, SlaveStanding};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -61,6 +61,35 @@ frozen! {
     }
 }
 
+/// `ReplicationPace`.
+#[derive(FromPyObject)]
+pub(crate) struct PaceRow {
+    batch_bytes: usize,
+    bytes_per_second_max: Option<u64>,
+}
+
+/// `ReplicationQuorum`.
+#[derive(FromPyObject)]
+pub(crate) struct QuorumRow {
+    in_sync_replicas: usize,
+    in_sync_replicas_min: usize,
+    follows_in_sync: bool,
+    gap_max_bytes: u64,
+    behind_max_bytes: u64,
+}
+
+impl From<QuorumRow> for QuorumRule {
+    fn from(row: QuorumRow) -> Self {
+        Self {
+            in_sync_replicas: row.in_sync_replicas,
+            in_sync_replicas_min: row.in_sync_replicas_min,
+            follows_in_sync: row.follows_in_sync,
+            gap_max_bytes: row.gap_max_bytes,
+            behind_max_bytes: row.behind_max_bytes,
+        }
+    }
+}
+
 fn ended_links(all: Vec<Ended>) -> Vec<EndedLink> {
     all.into_iter()
         .map(|Ended { address, why }| EndedLink { address, why })
@@ -80,14 +109,14 @@ pub(crate) struct ReplicationMaster {
 #[pymethods]
 impl ReplicationMaster {
     #[new]
-    #[pyo3(signature = (store, *, heartbeat_ms, silence_max_ms, batch_bytes, bytes_per_second_max=None))]
+    #[pyo3(signature = (store, *, heartbeat_ms, silence_max_ms, pace, quorum=None))]
     fn new(
         py: Python<'_>,
         store: &NativeStore,
         heartbeat_ms: u64,
         silence_max_ms: u64,
-        batch_bytes: usize,
-        bytes_per_second_max: Option<u64>,
+        pace: PaceRow,
+        quorum: Option<QuorumRow>,
     ) -> PyResult<Self> {
         let timing = Timing {
             heartbeat_ms,
@@ -95,13 +124,22 @@ impl ReplicationMaster {
         };
         let how = Shipping {
             timing,
-            batch_len_bytes: batch_bytes,
-            bytes_per_second_max,
+            batch_len_bytes: pace.batch_bytes,
+            bytes_per_second_max: pace.bytes_per_second_max,
+            quorum: quorum.map(QuorumRule::from),
         };
         let engine = store.parts().0;
         let started = gil_call(py, Gil::Released, || Master::start(engine, how));
         let inside = started.map_err(|error| raised(py, &error))?;
         Ok(Self { inside })
+    }
+
+    /// Lets what is stored wait for slaves from now on: nothing counts as copied until a master ships, and
+    /// its slaves report.
+    #[staticmethod]
+    fn require(py: Python<'_>, store: &NativeStore) {
+        let engine = store.parts().0;
+        gil_call(py, Gil::Kept, || engine.replica().require());
     }
 
     /// Ships to a slave that has connected. The descriptor is owned here from now on.

@@ -7,6 +7,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
+use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{LoopEvents, Store};
 use mqcore_record::Host;
 
@@ -47,6 +48,12 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
     /// Code and remark for an append that failed.
     pub(crate) fn not_stored(&self, error: &mqcore_engine::error::Error) -> Refused {
         refusals::not_stored(error, self.store.config().max_message_bytes)
+    }
+
+    /// Code and remark for a message that needs more replicas in sync than there are.
+    pub(crate) fn too_few_replicas(&self) -> Refused {
+        let max = self.store.config().max_message_bytes;
+        refusals::of_status(PutStatus::InSyncReplicasNotEnough, "", max)
     }
 
     /// Code and remark for a message that cannot be stored.

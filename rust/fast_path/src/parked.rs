@@ -49,6 +49,8 @@ pub struct Stored {
     pub recall: Option<Box<str>>,
     /// The key of a batch that is kept as one record.
     pub batch_key: Option<Box<str>>,
+    /// Whether it should wait for replicas, and too few are near enough.
+    pub lacks_replicas: bool,
 }
 
 impl Stored {
@@ -68,6 +70,7 @@ impl Stored {
             others: Vec::new(),
             recall: None,
             batch_key: None,
+            lacks_replicas: false,
         }
     }
 }
@@ -154,6 +157,7 @@ mod tests {
             others: Vec::new(),
             recall: None,
             batch_key: None,
+            lacks_replicas: false,
         }
     }
 

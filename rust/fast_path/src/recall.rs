@@ -127,6 +127,7 @@ fn append_recall<D: Disk, C: Clock>(
         topic: TIMER_TOPIC,
         queue_id: TIMER_QUEUE,
     };
+    Delivery::check_replicas(cx, true).map_err(|_words| refusals::recall_failed())?;
     let appended = cx.store.writer().append(&draft.message(&target));
     let appended = appended.map_err(|error| cx.not_stored(&error))?;
     let mut stored = Stored::at(request.request_context, Kind::Recall, 0, &appended);

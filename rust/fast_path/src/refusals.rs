@@ -229,13 +229,18 @@ pub(crate) fn of_status(status: PutStatus, why: &str, message_bytes_max: u64) ->
         PutStatus::OsPageCacheBusy => {
             error("[PC_SYNCHRONIZED]broker busy, start flow control for a while")
         }
-        PutStatus::InSyncReplicasNotEnough
-        | PutStatus::UnknownError
+        PutStatus::InSyncReplicasNotEnough => error("in-sync replicas not enough"),
+        PutStatus::UnknownError
         | PutStatus::PutOk
         | PutStatus::FlushDiskTimeout
         | PutStatus::FlushSlaveTimeout
         | PutStatus::SlaveNotAvailable => error(format!("{status}: {why}")),
     }
+}
+
+/// Nothing is stored, and the remark is the status alone (`CONSUMER_SEND_MSG_BACK`).
+pub(crate) fn by_status(status: PutStatus) -> Refused {
+    error(status.name())
 }
 
 /// A message that is sent back and not there.

@@ -9,6 +9,7 @@
 //! | [`master`] | the link of a master to one slave |
 //! | [`slave`] | the link of a slave to its master |
 //! | [`walk`] | whether the bytes of a master are records, each at its own place |
+//! | [`quorum`] | which sends a master may acknowledge |
 //! | [`flow`] | how many bytes may go in this second |
 //! | [`stream`] | reports and headers as bytes |
 //! | [`fault`] | why a link ends |
@@ -16,6 +17,7 @@
 pub mod fault;
 pub mod flow;
 pub mod master;
+pub mod quorum;
 pub mod slave;
 pub mod stream;
 pub mod walk;
@@ -23,6 +25,7 @@ pub mod walk;
 pub use fault::LinkFault;
 pub use flow::FlowLimit;
 pub use master::{LogSpan, MasterLink, Standing, Step};
+pub use quorum::{QuorumDecision, QuorumRule, Standby};
 pub use slave::{Received, SlaveLink};
 pub use stream::{Header, Timing};
 pub use walk::RecordWalk;

@@ -10,6 +10,14 @@ use crate::stream::{BODY_LEN_MAX_BYTES, REPORT_LEN_BYTES, Timing, report_of};
 /// mebibyte at the usual `haTransferBatchSize`.
 pub const BODIES_MAX: usize = 32;
 
+/// A slave that reports within so long is waited for before more is sent: on one network, in one
+/// memory. A longer way is filled with all that there is.
+pub const QUICK_MS: u64 = 1;
+
+/// With more than this under way what comes behind it is sent at once: the slave has work, and a wake is a
+/// small part of what so many messages cost.
+pub const GATHER_BEHIND_MAX_BYTES: u64 = 128 * 1024;
+
 /// What a log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSpan {
@@ -81,6 +89,10 @@ pub struct MasterLink {
     caught_up_ms: u64,
     looked_ms: u64,
     looked_end: u64,
+    /// The end of what was sent when nothing else was under way, and the time: it is reported next.
+    under_way: Option<(u64, u64)>,
+    /// Whether the last such report came within [`QUICK_MS`].
+    is_quick: bool,
 }
 
 impl MasterLink {
@@ -101,6 +113,8 @@ impl MasterLink {
             caught_up_ms: now_ms,
             looked_ms: now_ms,
             looked_end: 0,
+            under_way: None,
+            is_quick: false,
         }
     }
 
@@ -149,12 +163,24 @@ impl MasterLink {
             return Err(LinkFault::ReportBeyondSent { reported, sent });
         }
         self.acknowledged = reported;
+        if let Some((end, sent_ms)) = self.under_way
+            && reported >= end
+        {
+            self.is_quick = now_ms.saturating_sub(sent_ms) <= QUICK_MS;
+            self.under_way = None;
+        }
         if reported >= self.looked_end {
             self.caught_up_ms = self.looked_ms;
             self.looked_end = log.end;
             self.looked_ms = now_ms;
         }
         Ok(())
+    }
+
+    /// What the slave reported last; `None` before its first report.
+    #[must_use]
+    pub fn acknowledged(&self) -> Option<u64> {
+        self.requested.map(|_begin| self.acknowledged)
     }
 
     /// What is to be done now, for a log that ends at `end`.
@@ -187,8 +213,20 @@ impl MasterLink {
     /// Bodies with so many bytes of the log together, or a heartbeat, go out.
     pub fn sent(&mut self, len_bytes: u64, now_ms: u64) {
         self.next += len_bytes;
+        if len_bytes > 0 && self.under_way.is_none() {
+            self.under_way = Some((self.next, now_ms));
+        }
         self.written_ms = now_ms;
         self.flow.sent(len_bytes, now_ms);
+    }
+
+    /// Whether a report is due that comes at once, as the last one did: what the log grows by meanwhile can
+    /// go with one send behind it.
+    #[must_use]
+    pub fn reports_soon(&self, now_ms: u64) -> bool {
+        let sent_ms = self.under_way.map(|(_end, sent_ms)| sent_ms);
+        let is_small = self.next.saturating_sub(self.acknowledged) <= GATHER_BEHIND_MAX_BYTES;
+        self.is_quick && is_small && sent_ms.is_some_and(|at| now_ms.saturating_sub(at) <= QUICK_MS)
     }
 
     /// Whether something still comes from the slave.
@@ -347,5 +385,29 @@ mod tests {
         link.sent(10, 12_100);
         link.feed(&reports(&[4_610]), grown, 12_100).unwrap();
         assert_eq!(link.standing(9_000, 12_100).lag_ms, 3_000);
+    }
+
+    #[test]
+    fn a_report_is_expected_soon_where_the_last_one_came_at_once_and_no_longer_than_that() {
+        let mut link = link();
+        link.feed(&reports(&[4_000]), LOG, 10).unwrap();
+        assert!(!link.reports_soon(10), "nothing is under way");
+        link.sent(100, 10);
+        assert!(!link.reports_soon(10), "none has come yet");
+        link.sent(100, 10);
+        link.feed(&reports(&[4_100]), LOG, 11).unwrap();
+        assert!(!link.reports_soon(11), "nothing has been sent since");
+        link.sent(100, 20);
+        assert!(link.reports_soon(21));
+        assert!(!link.reports_soon(22), "this one is late");
+        link.feed(&reports(&[4_299]), LOG, 22).unwrap();
+        link.feed(&reports(&[4_300]), LOG, 22).unwrap();
+        link.sent(100, 30);
+        assert!(!link.reports_soon(30), "the last one was late");
+        link.feed(&reports(&[4_400]), LOG, 30).unwrap();
+        link.sent(GATHER_BEHIND_MAX_BYTES, 30);
+        assert!(link.reports_soon(30));
+        link.sent(1, 30);
+        assert!(!link.reports_soon(30), "the slave has work");
     }
 }

@@ -13,8 +13,9 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::progress::WakeDescriptor;
-use mqcore_engine::store::Store;
-use mqcore_replica::{FlowLimit, MasterLink, Standing, Timing};
+use mqcore_engine::store::{Standby, Store};
+use mqcore_replica::master::QUICK_MS;
+use mqcore_replica::{FlowLimit, LogSpan, MasterLink, QuorumRule, Standing, Timing, quorum};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::ended::EndedLinks;
@@ -29,6 +30,8 @@ pub struct Shipping {
     pub batch_len_bytes: usize,
     /// `maxHaTransferByteInSecond`, where `haFlowControlEnable` is on.
     pub bytes_per_second_max: Option<u64>,
+    /// Which sends may be acknowledged, where they wait for slaves.
+    pub quorum: Option<QuorumRule>,
 }
 
 /// A slave and how far it is.
@@ -87,6 +90,9 @@ impl Master {
             is_stopping: AtomicBool::new(false),
             has_peers: AtomicBool::new(false),
         });
+        if how.quorum.is_some() {
+            store.replica().require();
+        }
         let woken = Arc::clone(&shared);
         store.replica().wake_with(Box::new(move || woken.grown()));
         let mut running = Running {
@@ -94,7 +100,12 @@ impl Master {
             how,
             shared: Arc::clone(&shared),
             peers: Vec::new(),
+            reported: Vec::new(),
+            replicated: 0,
         };
+        // Sends may come before the thread has its first turn.
+        let log = span_of(running.store.replica());
+        running.acknowledge(log.end);
         let spawned = std::thread::Builder::new()
             .name("mq-ship".to_owned())
             .spawn(move || running.run());
@@ -167,6 +178,10 @@ struct Running<D: Disk, C: Clock> {
     how: Shipping,
     shared: Arc<Shared>,
     peers: Vec<(Peer<D>, PollFlags)>,
+    /// What slaves have reported, for one turn.
+    reported: Vec<u64>,
+    /// What was announced as replicated.
+    replicated: u64,
 }
 
 impl<D: Disk, C: Clock> Running<D, C> {
@@ -182,8 +197,21 @@ impl<D: Disk, C: Clock> Running<D, C> {
             self.take_added(now_ms);
             self.shared.note_peers(!self.peers.is_empty());
             wait_ms = self.turn(now_ms);
+            if wait_ms > 0 && self.gathers(now_ms) {
+                // The reports wake, and what the log grows by until then goes together.
+                self.shared.note_peers(false);
+                wait_ms = wait_ms.min(QUICK_MS);
+            }
             self.note_standings(now_ms);
         }
+    }
+
+    /// Whether growth can wait for a report: sends wait for reports, and each slave's is due at once. One
+    /// message after the other would have a wake of every thread on its way for itself.
+    fn gathers(&self, now_ms: u64) -> bool {
+        let mut peers = self.peers.iter();
+        let is_awaited = self.how.quorum.is_some() && !self.peers.is_empty();
+        is_awaited && peers.all(|(peer, _)| peer.reports_soon(now_ms))
     }
 
     /// Sleeps until something is to be done; what of the peers is ready is noted with them.
@@ -223,24 +251,62 @@ impl<D: Disk, C: Clock> Running<D, C> {
         for (address, stream) in std::mem::take(&mut *self.shared.added.lock()) {
             let flow = FlowLimit::new(self.how.bytes_per_second_max, now_ms);
             let link = MasterLink::new(self.how.timing, self.how.batch_len_bytes, flow, now_ms);
+            for (other, _flags) in &mut self.peers {
+                other.note_other(&address);
+            }
             let peer = Peer::new(address, stream, link);
             self.peers.push((peer, PollFlags::IN));
         }
     }
 
+    /// Reads what peers have reported.
+    fn read(&mut self, log: LogSpan, now_ms: u64) {
+        let shared = &self.shared;
+        self.peers.retain_mut(|(peer, flags)| {
+            if flags.is_empty() {
+                return true;
+            }
+            let read = peer.read(log, now_ms);
+            read.map_err(|why| shared.ended.push(&peer.address, why))
+                .is_ok()
+        });
+    }
+
+    /// Acknowledges sends that enough peers have, for a log that ends at `end`.
+    fn acknowledge(&mut self, end: u64) {
+        let Some(rule) = &self.how.quorum else {
+            return;
+        };
+        self.reported.clear();
+        let known = self
+            .peers
+            .iter()
+            .filter_map(|(peer, _)| peer.acknowledged());
+        self.reported.extend(known);
+        let decision = rule.decide(&mut self.reported, end);
+        self.store.replica().note_standby(match decision.standby {
+            quorum::Standby::Unneeded => Standby::Unneeded,
+            quorum::Standby::Reachable => Standby::Reachable,
+            quorum::Standby::Unavailable => Standby::Unavailable,
+            quorum::Standby::NotEnough => Standby::NotEnough,
+        });
+        if decision.replicated > self.replicated {
+            self.replicated = decision.replicated;
+            self.store.durability().note_replicated(self.replicated);
+        }
+    }
+
     /// A turn of each peer; after how long the next one is due, ms.
     fn turn(&mut self, now_ms: u64) -> u64 {
+        // Sends wait for what is reported, so that it comes first.
+        let log = span_of(self.store.replica());
+        self.read(log, now_ms);
+        self.acknowledge(log.end);
         let replica = self.store.replica();
-        let log = span_of(replica);
         let mut wait_ms = u64::from(u32::MAX);
         let shared = &self.shared;
         self.peers.retain_mut(|(peer, flags)| {
-            let read = if flags.is_empty() {
-                Ok(())
-            } else {
-                peer.read(log, now_ms)
-            };
-            let left = read.and_then(|()| peer.turn(replica, log.end, now_ms));
+            let left = peer.turn(replica, log.end, now_ms);
             *flags = PollFlags::IN;
             match left {
                 Ok(Left::Socket) => {

@@ -82,6 +82,9 @@ pub(crate) struct Peer<D: Disk> {
     pub(crate) stream: TcpStream,
     link: MasterLink,
     frames: Option<Frames<D>>,
+    /// Whether it has reported since somebody else connected from its host: until then both may be one
+    /// slave, which has come back, and one slave does not count twice.
+    is_known: bool,
 }
 
 /// What the log holds, for a link.
@@ -94,6 +97,13 @@ pub(crate) fn span_of<D: Disk, C: Clock>(replica: &Replica<D, C>) -> LogSpan {
     }
 }
 
+/// An address without its port.
+fn host_of(address: &str) -> &str {
+    address
+        .rsplit_once(':')
+        .map_or(address, |(host, _port)| host)
+}
+
 impl<D: Disk> Peer<D> {
     pub(crate) fn new(address: String, stream: TcpStream, link: MasterLink) -> Self {
         Self {
@@ -101,12 +111,28 @@ impl<D: Disk> Peer<D> {
             stream,
             link,
             frames: None,
+            is_known: true,
         }
     }
 
     /// How far the slave is.
     pub(crate) fn standing(&mut self, end: u64, now_ms: u64) -> Standing {
         self.link.standing(end, now_ms)
+    }
+
+    /// Somebody connects from `address`.
+    pub(crate) fn note_other(&mut self, address: &str) {
+        self.is_known &= host_of(address) != host_of(&self.address);
+    }
+
+    /// What it has acknowledged, where that counts.
+    pub(crate) fn acknowledged(&self) -> Option<u64> {
+        self.link.acknowledged().filter(|_end| self.is_known)
+    }
+
+    /// Whether its next report is due at once.
+    pub(crate) fn reports_soon(&self, now_ms: u64) -> bool {
+        self.link.reports_soon(now_ms)
     }
 
     /// Reads what has come.
@@ -122,6 +148,7 @@ impl<D: Disk> Peer<D> {
                     let came = bytes.get(..len).unwrap_or_default();
                     let fed = self.link.feed(came, log, now_ms);
                     fed.map_err(|fault| fault.to_string())?;
+                    self.is_known = true;
                     if len < bytes.len() {
                         return Ok(());
                     }

@@ -106,7 +106,7 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             link,
             walk: Arc::clone(&self.walk),
             progress: Arc::clone(&self.progress),
-            held: end,
+            held: 0,
         };
         {
             let mut progress = self.progress.lock();
@@ -183,6 +183,12 @@ impl<D: Disk, C: Clock> Run<D, C> {
     /// Follows until the link ends; why it did.
     fn run(&mut self) -> String {
         let mut buffer = vec![0; READ_LEN_BYTES];
+        // The first report names the end of the log, and a master takes it for an acknowledgement.
+        match self.make_durable() {
+            Ok(true) => {}
+            Ok(false) => return "the sync of the log here takes too long".to_owned(),
+            Err(why) => return why,
+        }
         loop {
             if let Err(why) = self.round(&mut buffer) {
                 return why;
@@ -272,15 +278,23 @@ impl<D: Disk, C: Clock> Run<D, C> {
         Ok(())
     }
 
-    /// Waits until what has come is as durable as the settings promise.
-    fn settle(&mut self, len: u64) -> std::result::Result<(), String> {
+    /// Waits until what was appended is as durable as the settings promise; whether it is in time.
+    fn make_durable(&mut self) -> std::result::Result<bool, String> {
         let end = self.store.replica().appended();
         if end > self.held {
             let settled = self.store.durability().settle(end);
-            if settled.map_err(|error| error.to_string())? == PutStatus::PutOk {
-                self.held = end;
+            if settled.map_err(|error| error.to_string())? != PutStatus::PutOk {
+                return Ok(false);
             }
+            self.held = end;
         }
+        Ok(true)
+    }
+
+    /// Takes note of what has come when it is as durable as the settings promise.
+    fn settle(&mut self, len: u64) -> std::result::Result<(), String> {
+        // What is late is not reported: the next round waits for it again.
+        let _is_in_time = self.make_durable()?;
         let now_ms = self.now_ms();
         let mut progress = self.progress.lock();
         progress.read_ms = Some(now_ms);

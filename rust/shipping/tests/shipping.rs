@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
-use mqcore_engine::store::{OpenHow, Store};
+use mqcore_engine::flush::Ticket;
+use mqcore_engine::status::PutStatus;
+use mqcore_engine::store::{OpenHow, Standby, Store};
 use mqcore_record::{Host, Message};
-use mqcore_replica::{Header, Timing};
+use mqcore_replica::{Header, QuorumRule, Timing};
 use mqcore_shipping::{EndedLinks, Master, Shipping, Slave};
 
 type RealStore = Store<RealDisk, SystemClock>;
@@ -25,6 +27,7 @@ const HOW: Shipping = Shipping {
     },
     batch_len_bytes: 32_768,
     bytes_per_second_max: None,
+    quorum: None,
 };
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -254,4 +257,104 @@ fn a_master_that_sends_no_log_changes_nothing() {
     assert!(!first_end(slave.ended()).is_empty());
     slave.stop();
     assert!(store.close().unwrap());
+}
+
+const RULE: QuorumRule = QuorumRule {
+    in_sync_replicas: 1,
+    in_sync_replicas_min: 1,
+    follows_in_sync: false,
+    gap_max_bytes: 1 << 28,
+    behind_max_bytes: 1 << 28,
+};
+
+fn answered(store: &RealStore) -> Vec<(Ticket, PutStatus)> {
+    let mut answers = Vec::new();
+    store.durability().drain(&mut answers);
+    answers
+}
+
+/// Reads whole frames until the log is there up to `end`.
+fn read_to(slave: &mut TcpStream, end: u64) {
+    let mut header = [0; 12];
+    loop {
+        slave.read_exact(&mut header).unwrap();
+        let header = Header::of(header).unwrap();
+        let mut body = vec![0; header.len_bytes as usize];
+        slave.read_exact(&mut body).unwrap();
+        if header.offset + u64::from(header.len_bytes) >= end {
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_replicas_is_answered_by_reports_alone() {
+    let dir = Dir::new("quorum");
+    let store = open(&dir.0, "ASYNC_FLUSH");
+    let how = Shipping {
+        quorum: Some(RULE),
+        ..HOW
+    };
+    let master = Master::start(Arc::clone(&store), how).unwrap();
+    assert_eq!(store.replica().standby(), Standby::Unavailable);
+    let begin = put(&store, 1);
+    let (mut slave, theirs) = pair();
+    master.add("10.0.0.2:1", theirs.into()).unwrap();
+    slave.write_all(&begin.to_be_bytes()).unwrap();
+    let is_near = || store.replica().standby() == Standby::Reachable;
+    until("the slave is not known", is_near);
+    let ends: Vec<u64> = (0..3).map(|_| put(&store, 1)).collect();
+    let park = |end| store.durability().park(end, true).unwrap();
+    let tickets: Vec<Ticket> = ends.iter().map(|end| park(*end)).collect();
+    read_to(&mut slave, ends[2]);
+    assert_eq!(answered(&store), []);
+    slave.write_all(&ends[1].to_be_bytes()).unwrap();
+    let is_woken = || store.first_loop().wake_descriptor().wait(Duration::ZERO);
+    until("nobody was woken", is_woken);
+    let ok = |at: usize| (tickets[at], PutStatus::PutOk);
+    assert_eq!(answered(&store), [ok(0), ok(1)]);
+    // A report of what was not sent acknowledges nothing, and neither does a stranger's.
+    slave.write_all(&(ends[2] + 1).to_be_bytes()).unwrap();
+    assert!(first_end(master.ended()).contains("was sent the log up to"));
+    let (mut stranger, theirs) = pair();
+    master.add("10.0.0.3:1", theirs.into()).unwrap();
+    stranger.write_all(&(ends[2] + 1).to_be_bytes()).unwrap();
+    assert!(first_end(master.ended()).contains("the slave is ahead"));
+    until("the slave counts still", || {
+        store.replica().standby() == Standby::Unavailable
+    });
+    assert_eq!(answered(&store), []);
+    let (mut slave, theirs) = pair();
+    master.add("10.0.0.2:2", theirs.into()).unwrap();
+    slave.write_all(&ends[2].to_be_bytes()).unwrap();
+    until("nobody was woken", is_woken);
+    assert_eq!(answered(&store), [ok(2)]);
+    master.stop();
+}
+
+#[test]
+fn a_slave_that_syncs_has_synced_what_its_first_report_names() {
+    let (one, two) = (Dir::new("synced-one"), Dir::new("synced-two"));
+    let store = open(&one.0, "ASYNC_FLUSH");
+    let copy = open(&two.0, "SYNC_FLUSH");
+    let master = Master::start(Arc::clone(&store), HOW).unwrap();
+    let slave = Slave::new(Arc::clone(&copy), HOW.timing).unwrap();
+    let end = put(&store, 40);
+    // What a connection leaves behind that ended between an append and its sync.
+    let replica = copy.replica();
+    let bytes = log_bytes(&store, 0, end);
+    replica.append(0, &[&bytes], Some(1)).unwrap();
+    let slave = {
+        drop(slave);
+        Slave::new(Arc::clone(&copy), HOW.timing).unwrap()
+    };
+    let (ours, theirs) = pair();
+    master.add("m", theirs.into()).unwrap();
+    slave.follow("s", ours.into()).unwrap();
+    until("nothing was reported", || {
+        slave.following().reported == Some(end)
+    });
+    assert_eq!(copy.stats().flushed, end);
+    slave.stop();
+    master.stop();
 }

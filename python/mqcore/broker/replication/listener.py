@@ -13,7 +13,7 @@ from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError, AddressReason
-from mqcore.native import ReplicationMaster
+from mqcore.native import ReplicationMaster, ReplicationPace, ReplicationQuorum
 
 __all__ = ["SlaveListener", "port_for_slaves"]
 
@@ -56,8 +56,11 @@ class SlaveListener:
             state.store,
             heartbeat_ms=max(HEARTBEAT_MIN_MS, settings.replication_heartbeat_ms),
             silence_max_ms=settings.replication_silence_max_ms,
-            batch_bytes=settings.replication_batch_bytes,
-            bytes_per_second_max=bound if settings.replication_is_bounded else None,
+            pace=ReplicationPace(
+                batch_bytes=settings.replication_batch_bytes,
+                bytes_per_second_max=bound if settings.replication_is_bounded else None,
+            ),
+            quorum=quorum_of(settings) if settings.is_sync_master else None,
         )
         state.replicas.master = master
         state.replicas.port = int(self._socket.getsockname()[1])
@@ -100,6 +103,17 @@ class SlaveListener:
     def _report_ended(self, master: ReplicationMaster) -> None:
         for link in master.take_ended():
             _log.warning("slave %s is no longer served: %s", link.address, link.why)
+
+
+def quorum_of(settings: BrokerSettings) -> ReplicationQuorum:
+    """Returns which sends a synchronous master may acknowledge."""
+    return ReplicationQuorum(
+        in_sync_replicas=settings.replication_copies,
+        in_sync_replicas_min=settings.replication_in_sync_min,
+        follows_in_sync=settings.replication_follows_in_sync,
+        gap_max_bytes=settings.replication_gap_max_bytes,
+        behind_max_bytes=settings.replication_behind_max_bytes,
+    )
 
 
 def port_for_slaves(settings: BrokerSettings, broker_port: int) -> int:

@@ -13,6 +13,7 @@ from mqcore.broker.replication.metadata import MetadataSync
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
+from mqcore.native import ReplicationMaster
 from mqcore.remoting import Server, listen_as
 
 __all__ = ["Replication", "is_copied"]
@@ -29,10 +30,14 @@ class Replication:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker; the store of a slave takes no append of its own from now on.
 
+        What is sent to a synchronous master is refused until it listens for slaves.
+
         Raises:
             StoreError: Descriptors are exhausted.
         """
         self._state = state
+        if state.settings.is_sync_master:
+            ReplicationMaster.require(state.store)
         self._follower = MasterFollower(state) if state.settings.is_slave else None
         self._listener: SlaveListener | None = None
         self._tables: MetadataSync | None = None

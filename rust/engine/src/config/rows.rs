@@ -77,6 +77,8 @@ settings! {
     flush_disk_type: FlushDiskType = FlushDiskType::Async, "flushDiskType";
     /// How long a synchronous append waits for its sync, ms.
     sync_flush_timeout_ms: u64 = 5_000, "syncFlushTimeout";
+    /// How long a send waits for slaves, with brokerRole=SYNC_MASTER, ms.
+    replicas_timeout_ms: u64 = 3_000, "slaveTimeout";
     /// The delay levels.
     delay_levels: String = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(), "messageDelayLevel";
     /// Whether files may go before they expire.

@@ -6,7 +6,7 @@ mod cadence;
 mod commit_batch;
 mod sync;
 
-pub use acks::{ACKS_PARKED_MAX, AckQueue, Needs, Reached, Ticket};
+pub use acks::{ACKS_PARKED_MAX, AckQueue, Deadlines, Needs, Reached, Ticket};
 pub use cadence::Cadence;
 pub use commit_batch::CommitBatch;
 pub use sync::Syncer;

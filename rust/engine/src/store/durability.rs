@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::flush::{Needs, Reached, Syncer, Ticket};
+use crate::flush::{Deadlines, Needs, Reached, Syncer, Ticket};
 use crate::segment::LogFiles;
 use crate::status::PutStatus;
 
@@ -24,6 +24,7 @@ pub struct Durability<D: Disk, C: Clock> {
     loops: Arc<EventLoops>,
     flush_disk_type: FlushDiskType,
     sync_timeout_ms: u64,
+    replicas_timeout_ms: u64,
 }
 
 impl<D: Disk, C: Clock> Durability<D, C> {
@@ -41,6 +42,7 @@ impl<D: Disk, C: Clock> Durability<D, C> {
             loops: Arc::clone(loops),
             flush_disk_type: config.flush_disk_type,
             sync_timeout_ms: config.sync_flush_timeout_ms,
+            replicas_timeout_ms: config.replicas_timeout_ms,
         }
     }
 
@@ -96,16 +98,27 @@ impl<D: Disk, C: Clock> Durability<D, C> {
             flushed: is_sync,
             replicated: needs_replica,
         };
-        let deadline_ms = self.clock.elapsed_ms() + self.sync_timeout_ms;
-        let ticket = events.park(end, needs, deadline_ms)?;
+        let now_ms = self.clock.elapsed_ms();
+        let until = Deadlines {
+            disk_ms: now_ms + self.sync_timeout_ms,
+            replicas_ms: now_ms + self.replicas_timeout_ms,
+        };
+        let ticket = events.park(end, needs, until)?;
         if needs.flushed {
             self.files.signals.flush.notify();
         } else if needs.committed {
             self.files.signals.commit.notify();
-        } else {
+        } else if !needs.replicated || self.files.positions.replicated.position() >= end {
             events.wake_descriptor().raise();
         }
         Ok(ticket)
+    }
+
+    /// As many replicas as acknowledgements wait for have everything below `end`: answers those that wait
+    /// for nothing else. Never falls.
+    pub fn note_replicated(&self, end: u64) {
+        self.files.positions.replicated.raise(end);
+        self.loops.wake_reached(end);
     }
 
     /// Parked acknowledgements now, of all loops.

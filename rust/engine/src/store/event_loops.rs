@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::arrivals::Arrivals;
 use crate::error::Result;
-use crate::flush::{AckQueue, Needs, Reached, Ticket};
+use crate::flush::{AckQueue, Deadlines, Needs, Reached, Ticket};
 use crate::lock::{Mutex, MutexGuard};
 use crate::progress::WakeDescriptor;
 use crate::status::PutStatus;
@@ -70,8 +70,8 @@ impl LoopEvents {
         self.0.acks.lock().len()
     }
 
-    pub(super) fn park(&self, end: u64, needs: Needs, deadline_ms: u64) -> Result<Ticket> {
-        self.0.acks.lock().park(end, needs, deadline_ms)
+    pub(super) fn park(&self, end: u64, needs: Needs, until: Deadlines) -> Result<Ticket> {
+        self.0.acks.lock().park(end, needs, until)
     }
 
     /// Takes the acknowledgements that can be answered; when the next call is due anyway, ms.
@@ -172,6 +172,16 @@ impl EventLoops {
         for slot in self.slots() {
             let is_empty = slot.acks.lock().is_empty();
             if !is_empty {
+                slot.wake.raise();
+            }
+        }
+    }
+
+    /// Wakes the loops that have parked an acknowledgement of something below `position`.
+    pub(super) fn wake_reached(&self, position: u64) {
+        for slot in self.slots() {
+            let nearest = slot.acks.lock().nearest();
+            if nearest.is_some_and(|end| end <= position) {
                 slot.wake.raise();
             }
         }

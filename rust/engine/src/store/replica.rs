@@ -2,7 +2,7 @@
 //! master. Knows no socket, and decides nothing about roles.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::refusals::Refusals;
 use crate::clock::Clock;
@@ -13,6 +13,33 @@ use crate::segment::{Chunk, LogFiles};
 
 /// Why a slave refuses appends of its own.
 pub(super) const FOLLOWS_CAUSE: &str = "slave";
+
+/// What a send has of replicas now, where acknowledgements wait for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standby {
+    /// It waits for none.
+    Unneeded,
+    /// It waits until enough have it.
+    Reachable,
+    /// Too few are near enough to be waited for.
+    Unavailable,
+    /// Too few are in sync: nothing is to be stored.
+    NotEnough,
+}
+
+impl Standby {
+    const ALL: [Self; 4] = [
+        Self::Unneeded,
+        Self::Reachable,
+        Self::Unavailable,
+        Self::NotEnough,
+    ];
+
+    fn of(number: u8) -> Self {
+        let known = Self::ALL.get(usize::from(number));
+        known.copied().unwrap_or(Self::Reachable)
+    }
+}
 
 /// What a log holds, as who ships it must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +61,8 @@ pub struct Replica<D: Disk, C: Clock> {
     refusals: Arc<Refusals>,
     clock: C,
     follows: AtomicBool,
+    /// A [`Standby`] as its place in the enumeration.
+    standby: AtomicU8,
 }
 
 impl<D: Disk, C: Clock> Replica<D, C> {
@@ -44,6 +73,7 @@ impl<D: Disk, C: Clock> Replica<D, C> {
             log: Arc::clone(log),
             refusals: Arc::clone(refusals),
             follows: AtomicBool::new(false),
+            standby: AtomicU8::new(Standby::Reachable as u8),
         }
     }
 
@@ -59,6 +89,24 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     #[must_use]
     pub fn follows(&self) -> bool {
         self.follows.load(Ordering::Acquire)
+    }
+
+    /// Lets acknowledgements wait for replicas from now on, none of which is there yet. To be called
+    /// before the first of them is parked: until then all count as replicated.
+    pub fn require(&self) {
+        self.note_standby(Standby::NotEnough);
+        self.files.positions.replicated.reset(0);
+    }
+
+    /// Notes what sends have of replicas now.
+    pub fn note_standby(&self, standby: Standby) {
+        self.standby.store(standby as u8, Ordering::Release);
+    }
+
+    /// What sends have of replicas now.
+    #[must_use]
+    pub fn standby(&self) -> Standby {
+        Standby::of(self.standby.load(Ordering::Acquire))
     }
 
     /// A clock that does not step, ms: the times of links.

@@ -26,6 +26,12 @@ pub(crate) fn answer_stored<D: Disk, C: Clock>(
     stored: &Stored,
     status: PutStatus,
 ) {
+    // As in the official combination of both results, that of the replicas counts.
+    let status = if stored.lacks_replicas && is_stored(status) {
+        PutStatus::SlaveNotAvailable
+    } else {
+        status
+    };
     match stored.kind {
         Kind::Send => answer_send(cx, stored, status),
         Kind::Back => answer_back(cx.connections, stored, status),

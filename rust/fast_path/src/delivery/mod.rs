@@ -14,6 +14,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
+use mqcore_engine::store::Standby;
 use mqcore_engine::timer::Wheel;
 use mqcore_record::{Host, Message};
 
@@ -113,15 +114,32 @@ impl<D: Disk> Delivery<D> {
         Ok(())
     }
 
+    /// Refuses a message that `waits` for more replicas than are in sync, before it is stored.
+    pub(crate) fn check_replicas<C: Clock>(
+        cx: &Context<'_, D, C>,
+        waits: bool,
+    ) -> Result<(), Refused> {
+        let needs = waits && cx.policy.broker.needs_replica;
+        if needs && cx.store.replica().standby() == Standby::NotEnough {
+            return Err(cx.too_few_replicas());
+        }
+        Ok(())
+    }
+
     /// Answers a stored message now, or parks the response until it is as durable as promised.
     pub(crate) fn settle<C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
-        stored: Stored,
+        mut stored: Stored,
         end: u64,
         waits: bool,
     ) {
-        let needs_replica = cx.policy.broker.needs_replica;
+        let needs_replica = waits && cx.policy.broker.needs_replica && {
+            let standby = cx.store.replica().standby();
+            // In sync a moment ago, when it was looked at before the message was stored.
+            stored.lacks_replicas = matches!(standby, Standby::Unavailable | Standby::NotEnough);
+            standby == Standby::Reachable
+        };
         if !waits || (cx.store.durability().acknowledges_at_once() && !needs_replica) {
             return answer_stored(cx, &stored, PutStatus::PutOk);
         }
@@ -134,8 +152,14 @@ impl<D: Disk> Delivery<D> {
                 {
                     connection.parked += 1;
                 }
-                let deadline_ms = cx.now_ms + cx.store.config().sync_flush_timeout_ms;
-                self.acks_deadline_ms.get_or_insert(deadline_ms);
+                let config = cx.store.config();
+                let mut wait_ms = config.sync_flush_timeout_ms;
+                if needs_replica {
+                    wait_ms = wait_ms.min(config.replicas_timeout_ms);
+                }
+                let deadline_ms = cx.now_ms + wait_ms;
+                let before = self.acks_deadline_ms.unwrap_or(deadline_ms);
+                self.acks_deadline_ms = Some(before.min(deadline_ms));
                 self.parked.park(ticket, stored);
             }
             Err(error) => {

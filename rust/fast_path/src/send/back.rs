@@ -5,6 +5,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
+use mqcore_engine::status::PutStatus;
 use mqcore_record::properties::lookup;
 use mqcore_record::sys_flag::INNER_BATCH;
 use mqcore_record::{CrcCheck, Message, RecordView};
@@ -147,6 +148,8 @@ fn put_back<D: Disk, C: Clock>(
         return Err(Stop::Defer);
     }
     delivery.check_load(cx, &returned.request_context)?;
+    let checked = Delivery::check_replicas(cx, true);
+    checked.map_err(|_words| refusals::by_status(PutStatus::InSyncReplicasNotEnough))?;
     store_returned(cx, delivery, returned, &view, (&name, is_dead))
 }
 

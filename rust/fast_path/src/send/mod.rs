@@ -171,6 +171,7 @@ impl SendProcessor {
         if seen.is_half && broker.rejects_transactions {
             return Err(refusals::transactions_forbidden(&broker.address).into());
         }
+        Delivery::check_replicas(cx, seen.waits)?;
         let mut remembered = self.repeats.of_send(send, &seen);
         if remembered.answer_repeat(cx, delivery, (request, send), &seen)? {
             return Ok(());
@@ -237,6 +238,7 @@ impl SendProcessor {
         if is_inner_batch(cx.store, send, &seen) {
             return self.store_inner_batch(cx, delivery, accepted);
         }
+        Delivery::check_replicas(cx, seen.waits)?;
         let mut remembered = self.repeats.of_batch(request, send);
         if remembered.answer_repeat(cx, delivery, (request, send), &seen)? {
             return Ok(());
@@ -294,6 +296,7 @@ impl SendProcessor {
         if !(1..=INNER_COUNT_MAX).contains(&messages) || seen.timed.is_asked() {
             return Err(cx.illegal().into());
         }
+        Delivery::check_replicas(cx, seen.waits)?;
         let mut remembered = self.repeats.of_send(send, &seen);
         if remembered.answer_repeat(cx, delivery, (request, send), &seen)? {
             return Ok(());

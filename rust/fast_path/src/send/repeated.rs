@@ -272,6 +272,7 @@ impl Remembered<'_> {
             others: first.others,
             recall: recall.map(String::into_boxed_str),
             batch_key: batch_key.map(Box::from),
+            lacks_replicas: false,
         };
         // As durable as the first was promised to be: both wait for the same watermark.
         delivery.settle(cx, stored, first.end, seen.waits);
