@@ -26,6 +26,12 @@ FIRST = 1
 KEYS = {"slaveReadEnable": "true", "reportedVersion": "V5_3_0"}
 
 
+def softwares_of(master: Software | str, slave: Software | str) -> tuple[Software, Software]:
+    """Returns what a test names: a text is an official release."""
+    named = [official_software(each) if isinstance(each, str) else each for each in (master, slave)]
+    return named[0], named[1]
+
+
 def keys_of(*softwares: Software) -> dict[str, str]:
     """Returns the settings of both brokers."""
     return KEYS if set(softwares) == {OURS} else {"slaveReadEnable": "true"}
@@ -110,7 +116,7 @@ def ours(namesrv: str) -> Iterator[OurGot]:
 def test_our_consumer_goes_on_from_the_slave(
     master: Software | str, slave: Software | str, tmp_path: Path
 ) -> None:
-    softwares = [official_software(s) if isinstance(s, str) else s for s in (master, slave)]
+    softwares = softwares_of(master, slave)
     with pair(*softwares, tmp_path, keys_of(*softwares)) as both:
         filled(both)
         with ours(both.master.namesrv.address) as got:
@@ -132,7 +138,7 @@ def test_an_official_consumer_goes_on_from_the_slave(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    softwares = [official_software(s) if isinstance(s, str) else s for s in (master, slave)]
+    softwares = softwares_of(master, slave)
     name = name_of(request, "slave_reads")
     with pair(*softwares, tmp_path, keys_of(*softwares)) as both:
         filled(both)
