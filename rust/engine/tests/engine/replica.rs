@@ -1,6 +1,8 @@
 //! A store that grows by the bytes of another one: pieces of any length, files that begin in the middle of
 //! the log, ends in the middle of a record, kills and clean stops there.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
