@@ -73,18 +73,8 @@ fn put(store: &RealStore, count: usize) -> u64 {
     for number in 0..count {
         let body = vec![b'a' + (number % 26) as u8; 1 + number * 37 % 3_000];
         let message = Message {
-            topic: "T",
-            queue_id: (number % 3) as i32,
-            flag: 0,
-            sys_flag: 0,
             born_timestamp_ms: 1,
-            born_host: host,
-            store_host: host,
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            body: &body,
-            properties: b"",
-            version: None,
+            ..Message::of("T", (number % 3) as i32, &body, host)
         };
         end = store.put(&message).unwrap().0.end();
     }

@@ -15,21 +15,15 @@ use mqcore_engine::key_index::index_files;
 use mqcore_engine::store::{OpenHow, Store, rebuild};
 use mqcore_record::{Host, Message};
 
+use crate::directory::Dir;
+
 type RealStore = Store<RealDisk, SystemClock>;
 
 const TAGS_WANTED: &[(&str, &str)] = &[("mqcoreIndexTags", "true")];
 /// What the settings are where nobody sets anything.
 const UNSAID: &[(&str, &str)] = &[];
 
-struct Dir(PathBuf);
-
 impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("mqcore-{name}-{}", std::process::id()));
-        let _absent = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-
     fn config(&self, pairs: &[(&str, &str)]) -> StoreConfig {
         let mut all = vec![
             ("storePathRootDir", self.0.to_str().unwrap()),
@@ -63,12 +57,6 @@ impl Dir {
 
     fn index_files(&self) -> Vec<PathBuf> {
         index_files(&RealDisk, &self.0.join("index")).unwrap()
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
     }
 }
 

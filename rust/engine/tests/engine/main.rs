@@ -6,6 +6,7 @@ mod batch_queues;
 mod crash_index;
 mod damage;
 mod damage_session;
+mod directory;
 mod disk_contract;
 mod golden_index;
 mod golden_queues;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use mqcore_engine::clock::SystemClock;
@@ -13,25 +13,11 @@ use mqcore_engine::error::Error;
 use mqcore_engine::store::{Ask, OpenHow, Store};
 use mqcore_record::{Host, Message};
 
+use crate::directory::Dir;
+
 type RealStore = Store<RealDisk, SystemClock>;
 
 const FILE_LEN_BYTES: u64 = 1 << 20;
-
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("mqcore-{name}-{}", std::process::id()));
-        let _absent = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn open(root: &Path) -> Arc<RealStore> {
     let pairs = [
@@ -60,18 +46,8 @@ fn put(store: &RealStore, number: usize) -> u64 {
     };
     let body = vec![b'a' + (number % 26) as u8; 1 + number * 37 % 3_000];
     let message = Message {
-        topic: "T",
-        queue_id: (number % 3) as i32,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &body,
-        properties: b"",
-        version: None,
+        ..Message::of("T", (number % 3) as i32, &body, host)
     };
     store.put(&message).unwrap().0.end()
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,23 +14,9 @@ use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{Ask, GetStatus, OpenHow, Store};
 use mqcore_record::{CrcCheck, Host, Message};
 
+use crate::directory::Dir;
+
 type RealStore = Store<RealDisk, SystemClock>;
-
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("mqcore-{name}-{}", std::process::id()));
-        let _absent = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn config(root: &Path, pairs: &[(&str, &str)]) -> StoreConfig {
     let mut all = vec![
