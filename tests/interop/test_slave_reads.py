@@ -1,7 +1,8 @@
 """Consumers that go on from the slave when the master is killed, and go back when it returns."""
 
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 import mqcore
 from interop.cases import name_of
 from interop.driver import Driver
+from interop.install import JavaMissingError, go_client
 from interop.patience import eventually
+from interop.processes import environment
 from interop.replicated import TOPIC, Pair, pair
 from interop.servers import OURS, Software, official_software
 
@@ -37,7 +40,7 @@ def keys_of(*softwares: Software) -> dict[str, str]:
     return KEYS if set(softwares) == {OURS} else {"slaveReadEnable": "true"}
 
 
-def goes_on(both: Pair, got: "Got") -> None:
+def goes_on(both: Pair, got: Callable[[], list[int]]) -> None:
     """Kills the master in mid-consumption, and starts it again when all has come from the slave."""
     eventually(got, lambda seen: len(seen) >= FEW)
     both.wait_until_equal()
@@ -77,20 +80,45 @@ class Got:
         return [int(item["keys"].removeprefix("k")) for item in items]
 
 
-class OurGot(Got):
-    """Returns the numbers of those that a consumer of ours got so far."""
+class GoGot:
+    """Returns the numbers of those that a consumer of the official Go client got so far."""
 
-    def __init__(self, found: list[int]) -> None:
-        """Takes the list that it fills."""
-        self._found = found
+    def __init__(self, output: Path) -> None:
+        """Takes the file that it prints keys to."""
+        self._output = output
 
     def __call__(self) -> list[int]:
         """Returns them, repeated ones too."""
-        return list(self._found)
+        keys = self._output.read_text("utf-8").split("\n")[:-1]
+        return [int(key.removeprefix("k")) for key in keys]
 
 
 @contextmanager
-def ours(namesrv: str) -> Iterator[OurGot]:
+def of_go(namesrv: str, folder: Path) -> Iterator[GoGot]:
+    """Starts a push consumer of the official Go client; it ends with its input."""
+    try:
+        program = go_client()
+    except JavaMissingError as missing:
+        pytest.fail(str(missing), pytrace=False)
+    output = folder / "keys"
+    with (
+        output.open("wb") as keys,
+        subprocess.Popen(
+            [program, namesrv, TOPIC, "CG_go_follow", str(SLOW_MS)],
+            stdin=subprocess.PIPE,
+            stdout=keys,
+            cwd=folder,
+            env={**environment(), "HOME": str(folder), "user.home": str(folder)},
+        ) as running,
+    ):
+        try:
+            yield GoGot(output)
+        finally:
+            running.kill()
+
+
+@contextmanager
+def ours(namesrv: str) -> Iterator[Callable[[], list[int]]]:
     """Starts a push consumer of ours."""
     found: list[int] = []
     pause = threading.Event()
@@ -102,7 +130,7 @@ def ours(namesrv: str) -> Iterator[OurGot]:
     with mqcore.PushConsumer(
         namesrv, group="ours", topics=TOPIC, handler=take, consume_from="earliest"
     ):
-        yield OurGot(found)
+        yield lambda: list(found)
 
 
 @pytest.mark.parametrize(
@@ -154,3 +182,20 @@ def test_an_official_consumer_goes_on_from_the_slave(
             goes_on(both, Got(driver_53, name))
         finally:
             driver_53.close(name)
+
+
+@pytest.mark.parametrize(
+    ("master", "slave"),
+    [
+        pytest.param(OURS, OURS, id="ours-ours"),
+        pytest.param("5.3.3", OURS, id="5.3.3-ours", marks=pytest.mark.matrix),
+    ],
+)
+def test_a_consumer_of_the_go_client_goes_on_from_the_slave(
+    master: Software | str, slave: Software | str, tmp_path: Path
+) -> None:
+    softwares = softwares_of(master, slave)
+    with pair(*softwares, tmp_path, keys_of(*softwares)) as both:
+        filled(both)
+        with of_go(both.master.namesrv.address, tmp_path) as got:
+            goes_on(both, got)

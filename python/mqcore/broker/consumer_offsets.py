@@ -69,6 +69,38 @@ def beyond_end(
     return found
 
 
+def changed_since(table: OffsetTable, before: OffsetTable) -> set[tuple[str, int]]:
+    """Returns the keys and queues whose offset is another one than before, or was not there."""
+    return {
+        (key, queue_id)
+        for key, queues in table.items()
+        for queue_id, offset in queues.items()
+        if before.get(key, {}).get(queue_id) != offset
+    }
+
+
+def ahead_of(
+    ours: OffsetTable, theirs: OffsetTable, before: OffsetTable, committed: set[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """Returns offsets that were committed here and are beyond those of another table.
+
+    Not one that was set back over there since `before`: that is newer than any commit.
+
+    Args:
+        ours: Our table.
+        theirs: The other one.
+        before: The other one as it was before.
+        committed: Keys and queues that consumers committed here.
+    """
+    found = {}
+    for key, queue_id in committed:
+        offset = ours.get(key, {}).get(queue_id, 0)
+        other = theirs.get(key, {}).get(queue_id, 0)
+        if other < offset and other >= before.get(key, {}).get(queue_id, 0):
+            found[key, queue_id] = offset
+    return found
+
+
 def split_key(key: str) -> tuple[str, str] | None:
     """Returns topic and group of a key, None for one that is not exactly that."""
     topic, separator, group = key.partition(SEPARATOR)

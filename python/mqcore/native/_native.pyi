@@ -1959,6 +1959,24 @@ class Timers:
             StoreError: The first message could not be stored; the next call goes on there.
         """
 
+    def follow_master(self, read_ms: int, queue_offset: int, now_ms: int | None = None) -> Ticked:
+        """Goes on to where the timers of a master were; delivers nothing. May wait for the disk.
+
+        To be called only when the log has what the master had delivered by then.
+
+        Args:
+            read_ms: The master had delivered the slots before it, Unix ms.
+            queue_offset: It had entered what is before it in the queue.
+            now_ms: The time.
+
+        Returns:
+            What was done; `delivered` counts messages that were passed over, since the master
+            delivered them.
+
+        Raises:
+            StoreError: The first message could not be entered; the next call goes on there.
+        """
+
     def flush(self, now_ms: int | None = None) -> None: ...
     def retain(self) -> int: ...
     def check_point(self) -> bytes:

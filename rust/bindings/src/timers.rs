@@ -8,7 +8,7 @@ use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::Result;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::timer::Wheel;
-use mqcore_fast_path::timers::{LIMIT_MAX, Timers, Waiting};
+use mqcore_fast_path::timers::{LIMIT_MAX, Ticked as Done, Timers, Waiting};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -59,6 +59,20 @@ frozen! {
         log_bytes: u64,
         /// Bytes of the wheel in memory.
         wheel_bytes: u64,
+    }
+}
+
+impl Ticked {
+    fn of(done: Done) -> Self {
+        Self {
+            entered: done.entered,
+            delivered: done.delivered,
+            rolled: done.rolled,
+            deleted: done.deleted,
+            skipped: done.skipped,
+            late_ms: done.late_ms,
+            has_more: done.has_more,
+        }
     }
 }
 
@@ -159,16 +173,23 @@ impl NativeTimers {
     #[pyo3(signature = (now_ms=None, *, limit=LIMIT_MAX))]
     fn tick(&self, py: Python<'_>, now_ms: Option<i64>, limit: usize) -> PyResult<Ticked> {
         let now_ms = self.now_ms(now_ms);
-        let done = self.call(py, |inside| inside.tick(now_ms, limit))?;
-        Ok(Ticked {
-            entered: done.entered,
-            delivered: done.delivered,
-            rolled: done.rolled,
-            deleted: done.deleted,
-            skipped: done.skipped,
-            late_ms: done.late_ms,
-            has_more: done.has_more,
+        self.call(py, |inside| inside.tick(now_ms, limit))
+            .map(Ticked::of)
+    }
+
+    #[pyo3(signature = (read_ms, queue_offset, now_ms=None))]
+    fn follow_master(
+        &self,
+        py: Python<'_>,
+        read_ms: i64,
+        queue_offset: u64,
+        now_ms: Option<i64>,
+    ) -> PyResult<Ticked> {
+        let now_ms = self.now_ms(now_ms);
+        self.call(py, |inside| {
+            inside.follow_master(read_ms, queue_offset, now_ms)
         })
+        .map(Ticked::of)
     }
 
     #[pyo3(signature = (now_ms=None))]

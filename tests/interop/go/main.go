@@ -26,6 +26,8 @@ const (
 	patience = 90 * time.Second
 	// A retry comes after one second.
 	soonestLevel = 1
+	// With a group and a pause a consumer is followed: follow.go.
+	followArgs = 5
 )
 
 // got is what one consumer was given, safe for the client's goroutines.
@@ -263,6 +265,13 @@ func cases(namesrv, topic string) (map[string]func() error, func(), error) {
 
 func main() {
 	rlog.SetLogLevel("error")
+	if len(os.Args) == followArgs {
+		if err := follow(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	all, end, err := cases(os.Args[1], os.Args[2])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,5 +1,8 @@
 """A slave takes the tables of its master over: topics, groups, offsets, delays, request modes.
 
+Offsets that consumers committed here while the master was away are handed to it: who asks it next
+does not fall back.
+
 `SlaveSynchronize` of the official broker. A table is read whole before anything changes, written
 before its version counts, and an answer that cannot be read leaves everything as it was: where the
 official slave removes every topic first, a bad one leaves it without.
@@ -7,17 +10,25 @@ official slave removes every topic first, a bad one leaves it without.
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from mqcore.broker.config_persistence import ConfigPersistence
-from mqcore.broker.consumer_offsets import parse_offsets
+from mqcore.broker.consumer_offsets import (
+    OffsetTable,
+    ahead_of,
+    changed_since,
+    parse_offsets,
+    split_key,
+)
 from mqcore.broker.state import BrokerState
 from mqcore.errors import BadJsonError, MQError
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
 __all__ = ["MetadataSync"]
 
@@ -31,6 +42,8 @@ _RETRY_S = 1.0
 _TIMEOUT_S = 3.0
 # A failure that lasts is logged once in so many.
 _LOG_EVERY = 60
+# Offsets that are handed to the master in a round: a second's work at most; the rest has the next.
+_HANDED_MAX = 4_096
 
 
 class MetadataSync:
@@ -42,7 +55,11 @@ class MetadataSync:
         self._persistence = persistence
         self._client = Client(version=state.version)
         self._tasks = PeriodicTasks()
-        self._offsets_taken: Mapping[str, Mapping[int, int]] = {}
+        # The offsets of the master, and ours behind them, when they were taken last; what was
+        # committed here since we began and the master may not have.
+        self._offsets_taken: dict[str, dict[int, int]] = {}
+        self._offsets_left: OffsetTable = state.fast_path.offsets.snapshot()
+        self._committed: set[tuple[str, int]] = set()
 
     def start(self) -> None:
         """Begins, one table after the other."""
@@ -96,10 +113,47 @@ class MetadataSync:
     async def _take_offsets(self, body: bytes) -> None:
         """Takes the offsets of the master; what was committed here since the last time stays."""
         table = await asyncio.to_thread(parse_offsets, body)
-        offsets = self._state.fast_path.offsets
-        await asyncio.to_thread(offsets.follow, table, self._offsets_taken)
-        self._offsets_taken = table
+        ahead = await asyncio.to_thread(self.follow_offsets, table)
         await self._persistence.save_offsets()
+        await self._hand_offsets(ahead)
+
+    def follow_offsets(self, table: dict[str, dict[int, int]]) -> dict[tuple[str, int], int]:
+        """Follows the offsets of the master; returns those that it is to have of us."""
+        offsets = self._state.fast_path.offsets
+        found = offsets.snapshot()
+        offsets.follow(table, self._offsets_taken)
+        left = offsets.snapshot()
+        # What is neither as it was nor as the master has it was committed in between.
+        between = changed_since(left, found) & changed_since(left, table)
+        committed = self._committed | changed_since(found, self._offsets_left) | between
+        ahead = ahead_of(left, table, self._offsets_taken, committed)
+        self._offsets_left, self._offsets_taken, self._committed = left, table, set(ahead)
+        return ahead
+
+    async def _hand_offsets(self, ahead: Mapping[tuple[str, int], int]) -> None:
+        """Commits offsets at the master, as a consumer does."""
+        for (key, queue_id), offset in islice(ahead.items(), _HANDED_MAX):
+            topic_group = split_key(key)
+            if topic_group is not None and await self._is_handed(topic_group, queue_id, offset):
+                # So that one that is set back over there now is known for what it is.
+                self._offsets_taken.setdefault(key, {})[queue_id] = offset
+            self._committed.discard((key, queue_id))
+
+    async def _is_handed(self, topic_group: tuple[str, str], queue_id: int, offset: int) -> bool:
+        topic, group = topic_group
+        commit = {
+            "consumerGroup": group,
+            "topic": topic,
+            "queueId": str(queue_id),
+            "commitOffset": str(offset),
+        }
+        address, code = self._state.replicas.master_address, RequestCode.UPDATE_CONSUMER_OFFSET
+        answer = await self._client.call(address, code, commit, timeout_s=_TIMEOUT_S)
+        is_taken = answer.code == ResponseCode.SUCCESS
+        if not is_taken:
+            why = answer.remark
+            _log.warning("the master did not take the offset of %s in %s: %s", group, topic, why)
+        return is_taken
 
     def _report(self, error: Exception, failures: int) -> None:
         if failures % _LOG_EVERY:

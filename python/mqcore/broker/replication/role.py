@@ -9,6 +9,7 @@ from dataclasses import replace
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.replication.following import MasterFollower
 from mqcore.broker.replication.listener import SlaveListener
+from mqcore.broker.replication.master_timers import TimersOfMaster
 from mqcore.broker.replication.metadata import MetadataSync
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
@@ -41,6 +42,7 @@ class Replication:
         self._follower = MasterFollower(state) if state.settings.is_slave else None
         self._listener: SlaveListener | None = None
         self._tables: MetadataSync | None = None
+        self._timers: TimersOfMaster | None = None
 
     async def start(self, persistence: ConfigPersistence, server: Server, port: int) -> None:
         """Lets slaves copy the log, or follows a master.
@@ -56,8 +58,10 @@ class Replication:
         """
         if self._follower is not None:
             self._tables = MetadataSync(self._state, persistence)
+            self._timers = TimersOfMaster(self._state, persistence)
             self._follower.start()
             self._tables.start()
+            self._timers.start()
         elif is_copied(self._state.settings):
             self._listener = SlaveListener(self._state)
             await self._listener.start(port)
@@ -65,7 +69,7 @@ class Replication:
 
     async def stop(self) -> None:
         """Closes every connection; a table that is being taken is taken whole."""
-        for part in (self._listener, self._tables, self._follower):
+        for part in (self._listener, self._timers, self._tables, self._follower):
             if part is not None:
                 await part.stop()
 

@@ -17,6 +17,11 @@ use crate::error::Result;
 /// far ahead has the place of one that waits.
 const BEHIND_MAX_SLOTS: i64 = (SLOTS / 2).cast_signed();
 
+/// What goes around the wheel again does so on a slave no sooner than on its master, whose clock may be so
+/// much ahead: a slot that the master has passed is passed on the slave, and must not hold what the master
+/// has not stored again yet.
+const ROLL_LATER_MS: i64 = 60_000;
+
 /// A message to be entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
@@ -153,6 +158,14 @@ impl<D: Disk> Timer<D> {
         Ok(())
     }
 
+    /// Goes on where the timers of a master are: its slots before `read_ms` are delivered. The clock is
+    /// followed, never back, by [`ROLL_LATER_MS`] ahead.
+    pub fn follow(&mut self, read_ms: i64, now_ms: i64) {
+        self.read_ms = self.read_ms.max(self.wheel.floored(read_ms));
+        let now_ms = self.wheel.floored(now_ms + ROLL_LATER_MS);
+        self.write_ms = self.write_ms.max(now_ms).max(self.read_ms);
+    }
+
     /// Enters a message into the slot of its time; far ahead, into one that enters it again.
     ///
     /// # Durability
@@ -161,7 +174,23 @@ impl<D: Disk> Timer<D> {
     /// # Errors
     /// [`crate::error::Error::Io`]: nothing was entered.
     pub fn enter(&mut self, entry: &Entry) -> Result<Entered> {
-        if entry.due_ms < self.write_ms {
+        self.enter_unless_before(self.write_ms, entry)
+    }
+
+    /// Enters a message as [`Timer::enter`] does for timers that follow those of a master: only what
+    /// is before the first slot that is not delivered is due, since nothing is delivered here.
+    ///
+    /// # Durability
+    /// That of memory, until [`Timer::flush`].
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`]: nothing was entered.
+    pub fn enter_undelivered(&mut self, entry: &Entry) -> Result<Entered> {
+        self.enter_unless_before(self.read_ms, entry)
+    }
+
+    fn enter_unless_before(&mut self, due_until_ms: i64, entry: &Entry) -> Result<Entered> {
+        if entry.due_ms < due_until_ms {
             return Ok(Entered::Due);
         }
         let step_ms = self.wheel.step_ms();

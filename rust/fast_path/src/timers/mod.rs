@@ -19,6 +19,7 @@ use crate::moved::moved;
 use crate::names::{TIMER_QUEUE, TIMER_TOPIC};
 
 mod fields;
+mod follow;
 mod keep;
 mod slots;
 
@@ -81,6 +82,13 @@ struct Rolling {
     end_offset: u64,
     /// The first of their times, ms.
     first_ms: i64,
+}
+
+/// A message of the queue on its way into the wheel.
+struct Queued<'a> {
+    entry: Entry,
+    real_topic: &'a [u8],
+    fields: &'a TimedFields<'a>,
 }
 
 impl<D: Disk, C: Clock> Timers<D, C> {
@@ -221,27 +229,40 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     }
 
     fn enter_some(&mut self, limit: usize, done: &mut Ticked) -> Result<()> {
+        self.enter_until(u64::MAX, limit, done, Self::enter)
+    }
+
+    /// Takes up to `limit` messages before the queue offset `until` from the queue.
+    fn enter_until(
+        &mut self,
+        until: u64,
+        limit: usize,
+        done: &mut Ticked,
+        enter: fn(&mut Self, &RecordView<'_>, &Queued<'_>, &mut Ticked) -> Result<()>,
+    ) -> Result<()> {
         let topic = TIMER_TOPIC.as_bytes();
         let Some(bounds) = self.store.topics().bounds(topic, TIMER_QUEUE)? else {
             return Ok(());
         };
         let from = self.timer.queue_offset().clamp(bounds.min, bounds.max);
-        if from >= bounds.max {
+        let end = bounds.max.min(until);
+        if from >= end {
             return Ok(());
         }
+        let limit = limit.min(usize::try_from(end - from).unwrap_or(usize::MAX));
         let mut units = std::mem::take(&mut self.units);
         units.clear();
         let queues = self.store.queues();
         let read = queues.read(topic, TIMER_QUEUE, from, limit, &mut units);
         let entered = read.and_then(|_read| {
             for (at, unit) in units.iter().enumerate() {
-                self.enter(unit, done)?;
+                self.enter_queued(unit, done, enter)?;
                 done.entered += 1;
                 self.timer.set_queue_offset(from + at as u64 + 1);
             }
             Ok(())
         });
-        done.has_more |= units.len() == limit;
+        done.has_more |= units.len() == limit && from + limit as u64 != until;
         self.units = units;
         match entered {
             Err(error) if done.entered == 0 => Err(error),
@@ -249,7 +270,12 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         }
     }
 
-    fn enter(&mut self, queued: &QueueUnit, done: &mut Ticked) -> Result<()> {
+    fn enter_queued(
+        &mut self,
+        queued: &QueueUnit,
+        done: &mut Ticked,
+        enter: fn(&mut Self, &RecordView<'_>, &Queued<'_>, &mut Ticked) -> Result<()>,
+    ) -> Result<()> {
         let (offset, len) = (queued.physical_offset, queued.size_bytes);
         let record = if queued.is_blank() {
             None
@@ -273,14 +299,31 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             topic_hash: java_hash_bytes(real_topic),
             is_delete: fields.deletes.is_some(),
         };
-        match self.timer.enter(&entry)? {
+        let queued = Queued {
+            entry,
+            real_topic,
+            fields: &fields,
+        };
+        enter(self, &view, &queued, done)
+    }
+
+    fn enter(
+        &mut self,
+        view: &RecordView<'_>,
+        queued: &Queued<'_>,
+        done: &mut Ticked,
+    ) -> Result<()> {
+        let Queued {
+            entry, real_topic, ..
+        } = queued;
+        match self.timer.enter(entry)? {
             Entered::Waits => self.count(real_topic, if entry.is_delete { -1 } else { 1 }),
             Entered::Due if entry.is_delete => done.deleted += 1,
             Entered::Due => {
                 let step_ms = self.wheel().step_ms();
-                let late_ms = self.store.wall_ms() - due_ms - step_ms;
-                let mut text = properties_of(&view, NEVER_ENTERED, None);
-                self.put(&view, &fields, &mut text, false, done)?;
+                let late_ms = self.store.wall_ms() - entry.due_ms - step_ms;
+                let mut text = properties_of(view, NEVER_ENTERED, None);
+                self.put(view, queued.fields, &mut text, false, done)?;
                 done.late_ms = late_ms;
             }
         }

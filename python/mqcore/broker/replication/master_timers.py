@@ -1,0 +1,167 @@
+"""A slave's timers follow those of its master, to go on where it was (`SlaveSynchronize`).
+
+The wheel is kept full, nothing is delivered. How far the master is counts only when the log has
+what the master had delivered by then: an official slave takes the check point at once, and what
+the master delivered last is delivered by nobody when it dies.
+"""
+
+import asyncio
+import logging
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.state import BrokerState
+from mqcore.broker.timers import parse_metrics
+from mqcore.errors import BadJsonError, MQError
+from mqcore.model.reading import as_int
+from mqcore.model.relaxed_json import parse_object
+from mqcore.model.topics import TIMER_TOPIC
+from mqcore.native import Command
+from mqcore.periodic import PeriodicTasks
+from mqcore.remoting import Client, RequestCode, ResponseCode, expect
+
+__all__ = ["MasterPoint", "TimersOfMaster"]
+
+_log = logging.getLogger("mqcore.broker")
+
+# As often as a master writes its check point; an official slave asks every 3 s.
+_PERIOD_S: Final = 1.0
+_TIMEOUT_S: Final = 3.0
+# A failure that lasts is logged once in so many.
+_LOG_EVERY: Final = 60
+# `TimerCheckpoint`: read time, end of the timer log, queue offset, the same of the master, version.
+_POINT: Final = struct.Struct(">7q")
+
+
+@dataclass(frozen=True, slots=True)
+class MasterPoint:
+    """How far the timers of a master were at one moment.
+
+    Attributes:
+        read_ms: The slots before it were delivered, Unix ms.
+        queue_offset: What is before it in the queue of the timers was entered.
+        log_end: The log of the master ended no farther than here.
+    """
+
+    read_ms: int
+    queue_offset: int
+    log_end: int
+
+    @staticmethod
+    def of(check_point: bytes, ha_status: bytes) -> "MasterPoint | None":
+        """Reads a check point and the status that was asked for behind it.
+
+        Returns:
+            None for a master that never had a timer.
+
+        Raises:
+            BadJsonError: One of them cannot be read.
+        """
+        if len(check_point) < _POINT.size:
+            raise BadJsonError(f"a check point of {len(check_point)} bytes")
+        read_ms, _, queue_offset, *_rest = _POINT.unpack_from(check_point)
+        if read_ms <= 0 or queue_offset < 0:
+            return None
+        status = parse_object(ha_status)
+        if status.get("master") is not True:
+            raise BadJsonError("it is no master")
+        return MasterPoint(read_ms, queue_offset, as_int(status.get("masterCommitLogMaxOffset")))
+
+
+class TimersOfMaster:
+    """Follows the timers of a master."""
+
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
+        """Prepares; `start` begins."""
+        self._state = state
+        self._persistence = persistence
+        self._client = Client(version=state.version)
+        self._tasks = PeriodicTasks()
+        self._ahead: MasterPoint | None = None
+
+    def start(self) -> None:
+        """Begins, unless the settings have no timers."""
+        settings, every = self._state.settings, self._tasks.every
+        if not settings.has_timers:
+            return
+        every("timers of the master", self._round, period_s=lambda: _PERIOD_S, report=self._report)
+        every(
+            "save timers",
+            self._persistence.timers.save,
+            period_s=lambda: settings.timers_flush_ms / 1_000,
+        )
+
+    async def stop(self) -> None:
+        """Ends; what has begun is waited for."""
+        await self._tasks.stop()
+        await self._client.close()
+
+    async def _round(self) -> None:
+        await self.follow()
+
+    async def follow(self) -> bool:
+        """Asks the master how far it is, and goes on as far as the log allows.
+
+        Returns:
+            Whether the timers are where the master was when it was asked last.
+
+        Raises:
+            MQError: The master did not answer, or something could not be read or written.
+        """
+        address = self._state.replicas.master_address
+        if not address or address == self._state.address:
+            return False
+        if self._ahead is None:
+            self._ahead = await self._asked(address)
+        ahead = self._ahead
+        if ahead is None or self._state.store.stats().appended < ahead.log_end:
+            return False
+        if not await self._is_open():
+            return False
+        timers = self._state.timers
+        assert timers is not None
+        async with self._tasks.step:
+            done = await asyncio.to_thread(
+                timers.follow_master, ahead.read_ms, ahead.queue_offset, self._state.now_ms()
+            )
+        self._persistence.timers.moved()
+        progress = await asyncio.to_thread(timers.progress)
+        if done.has_more or progress.queue_offset < ahead.queue_offset:
+            return False
+        self._ahead = None
+        metrics = await self._ask(address, RequestCode.GET_TIMER_METRICS)
+        topics, _ = parse_metrics(expect(metrics, address).body)
+        await asyncio.to_thread(timers.set_waiting, list(topics))
+        return True
+
+    async def _asked(self, address: str) -> MasterPoint | None:
+        answer = await self._ask(address, RequestCode.GET_TIMER_CHECK_POINT)
+        if answer.code in _HAS_NONE:
+            return None
+        status = await self._ask(address, RequestCode.GET_BROKER_HA_STATUS)
+        bodies = expect(answer, address).body, expect(status, address).body
+        try:
+            return MasterPoint.of(*bodies)
+        except BadJsonError as error:
+            raise BadJsonError(f"the timers of {address}: {error}") from error
+
+    async def _ask(self, address: str, code: RequestCode) -> Command:
+        return await self._client.call(address, code, timeout_s=_TIMEOUT_S)
+
+    async def _is_open(self) -> bool:
+        if self._state.timers is None and self._state.bounds(TIMER_TOPIC, 0)[1] > 0:
+            async with self._tasks.step:
+                await asyncio.to_thread(self._persistence.timers.open, self._state.now_ms())
+        return self._state.timers is not None
+
+    def _report(self, error: Exception, failures: int) -> None:
+        if failures % _LOG_EVERY:
+            return
+        why = error.message if isinstance(error, MQError) else repr(error)
+        _log.warning("the timers of the master are not followed: %s", why)
+
+
+# What a master answers that has no timers: switched off, or a release without them.
+_HAS_NONE = (ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)

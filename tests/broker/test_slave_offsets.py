@@ -1,0 +1,137 @@
+"""Offsets committed at a slave while its master is away: the master has them when it is back."""
+
+import asyncio
+import threading
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from broker.test_replication import SLAVE, name_server
+from interop.processes import free_port
+from live_broker import Live, live
+from loops import run_on, until
+from mqcore.broker.consumer_offsets import ahead_of, changed_since
+from mqcore.broker.replication.metadata import MetadataSync
+from mqcore.remoting import RequestCode, expect
+
+KEY = "T@g"
+
+
+async def commit(broker: Live, queue_id: int, offset: int) -> None:
+    """Commits as a consumer of the group does."""
+    fields = {"consumerGroup": "g", "topic": "T", "queueId": queue_id, "commitOffset": offset}
+    expect(await broker.call(RequestCode.UPDATE_CONSUMER_OFFSET, fields), broker.address)
+
+
+def found(broker: Live) -> list[int | None]:
+    """Returns where the group goes on in each queue."""
+    offsets = broker.broker.state.fast_path.offsets
+    return [offsets.find("g", "T", queue_id) for queue_id in range(3)]
+
+
+def test_a_master_that_returns_has_what_was_committed_at_its_slave(tmp_path: Path) -> None:
+    ports = {"listenPort": str(free_port()), "haListenPort": str(free_port())}
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            names = await stack.enter_async_context(name_server(tmp_path))
+            first = await stack.enter_async_context(AsyncExitStack())
+            master = await first.enter_async_context(
+                live(tmp_path / "m", namesrvAddr=names, **ports)
+            )
+            slave = await stack.enter_async_context(
+                live(tmp_path / "s", namesrvAddr=names, **SLAVE)
+            )
+            await master.create("T", 3)
+            group = b'{"groupName":"g","retryQueueNums":1}'
+            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            expect(await master.call(code, body=group), master.address)
+            for _ in range(90):
+                for queue_id in range(3):
+                    expect(await master.send("T", b"x", queue_id), master.address)
+            await commit(master, 0, 10)
+            await commit(master, 1, 20)
+            await until(lambda: found(slave) == [10, 20, None])
+            await until(lambda: slave.broker.state.topics.find("T") is not None)
+            await first.aclose()
+
+            await commit(slave, 0, 30)
+            await commit(slave, 2, 5)
+            back = await stack.enter_async_context(live(tmp_path / "m", namesrvAddr=names, **ports))
+            await until(lambda: found(back) == [30, 20, 5])
+            # A group that is set back at its master goes back at the slave too, and stays there.
+            await commit(back, 0, 7)
+            await until(lambda: found(slave) == [7, 20, 5])
+            assert found(back) == [7, 20, 5]
+
+    run_on("asyncio", run())
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "before", "is_handed"),
+    [
+        pytest.param(9, 5, 5, True, id="committed here"),
+        pytest.param(9, 9, 5, False, id="they have it"),
+        pytest.param(9, 12, 5, False, id="they are farther"),
+        pytest.param(9, 3, 5, False, id="set back over there"),
+        pytest.param(9, None, None, True, id="they know nothing of it"),
+    ],
+)
+def test_which_offsets_a_master_is_to_have(
+    ours: int, theirs: int | None, before: int | None, *, is_handed: bool
+) -> None:
+    def table(offset: int | None) -> dict[str, dict[int, int]]:
+        return {} if offset is None else {KEY: {0: offset}}
+
+    committed = {(KEY, 0)}
+    handed = ahead_of(table(ours), table(theirs), table(before), committed)
+    assert handed == ({(KEY, 0): ours} if is_handed else {})
+    assert ahead_of(table(ours), table(theirs), table(before), set()) == {}
+
+
+def test_what_has_changed_in_a_table() -> None:
+    before = {KEY: {0: 1, 1: 2}}
+    assert changed_since({KEY: {0: 1, 1: 3, 2: 0}, "U@g": {0: 4}}, before) == {
+        (KEY, 1),
+        (KEY, 2),
+        ("U@g", 0),
+    }
+
+
+def test_commits_beside_a_table_that_is_taken_are_not_lost(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            live(tmp_path / "m") as master,
+            live(
+                tmp_path / "s",
+                haMasterAddress=f"127.0.0.1:{master.broker.state.replicas.port}",
+                **SLAVE,
+            ) as slave,
+        ):
+            offsets = slave.broker.state.fast_path.offsets
+            sync = MetadataSync(slave.broker.state, slave.broker._opened_persistence())
+            last = 0
+            has_ended = threading.Event()
+
+            def keep_committing() -> None:
+                nonlocal last
+                while not has_ended.is_set():
+                    last += 1
+                    offsets.commit("g", "T", 0, last)
+
+            committing = threading.Thread(target=keep_committing)
+            committing.start()
+            theirs = {KEY: {0: 0}}
+            try:
+                for _ in range(300):
+                    handed = await asyncio.to_thread(sync.follow_offsets, theirs)
+                    theirs = {KEY: {0: handed.get((KEY, 0), theirs[KEY][0])}}
+            finally:
+                has_ended.set()
+                committing.join()
+            assert offsets.find("g", "T", 0) == last, "an older one of the master has won"
+            assert sync.follow_offsets(theirs).get((KEY, 0), last) == last
+            assert theirs[KEY][0] > 0
+
+    run_on("asyncio", run())
