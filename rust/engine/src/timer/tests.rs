@@ -137,3 +137,32 @@ fn after_every_crash_what_was_entered_waits_or_is_entered_again() {
     }
     assert!(images > 50, "{images}");
 }
+
+#[test]
+fn timers_that_follow_a_master_keep_what_it_has_not_delivered() {
+    let disk = TwinDisk::new();
+    let mut timer = open(&disk);
+    let (read_ms, now_ms) = (NOW_MS + 10_000, NOW_MS + 20_000);
+    timer.follow(read_ms, now_ms);
+    let entry = |due_ms| Entry {
+        due_ms,
+        physical_offset: due_ms,
+        len_bytes: 100,
+        topic_hash: 1,
+        is_delete: false,
+    };
+    let entered =
+        |timer: &mut Timer<TwinDisk>, due_ms| timer.enter_undelivered(&entry(due_ms)).unwrap();
+    assert_eq!(entered(&mut timer, read_ms - 1), Entered::Due);
+    for due_ms in [read_ms, now_ms - 1_000, now_ms + 60_000] {
+        assert_eq!(entered(&mut timer, due_ms), Entered::Waits);
+    }
+    // Never back, whatever a master reports.
+    timer.follow(NOW_MS, now_ms);
+    assert_eq!(timer.read_ms(), read_ms);
+    assert_eq!(timer.wheel().count(read_ms, None), 3);
+    // In place of the master: what was due meanwhile is delivered, at once.
+    timer.turn(now_ms).unwrap();
+    let due = timer.due_slot().unwrap();
+    assert_eq!(due.time_ms, read_ms);
+}
