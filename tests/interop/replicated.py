@@ -154,6 +154,16 @@ class Pair:
             assert ours[name][:below] == theirs[name][:below], name
         return master
 
+    def wait_until_known(self) -> None:
+        """Returns when the slave knows the topic: an official one asks once a minute."""
+
+        def known() -> object:
+            return ask(self.slave.address, RequestCode.GET_ALL_TOPIC_CONFIG)["topicConfigTable"]
+
+        table = eventually(known, lambda topics: isinstance(topics, dict) and TOPIC in topics)
+        assert isinstance(table, dict)
+        assert TOPIC in table, "the slave does not know the topic"
+
     def commit(self, group: str, offset: int) -> None:
         """Commits an offset of a group in queue 0 at the master."""
         address = self.master.broker.address

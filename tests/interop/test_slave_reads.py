@@ -63,6 +63,7 @@ def filled(both: Pair) -> None:
     """Sends what a consumer is to get."""
     both.send(FIRST)
     both.wait_until_equal()
+    both.wait_until_known()
     both.send(MANY)
 
 
