@@ -1,0 +1,149 @@
+"""Official brokers under our controller; what is expected is what the official one does."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.controlled import NAME, Group, group
+from interop.driver import Driver
+from interop.patience import eventually
+from interop.replicated import pulled
+from interop.servers import CLUSTER, OURS, official_software
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+BATCH = 100
+# From kill -9 of a master until another one is elected: the end of its connection is noticed at
+# once, and a heartbeat's time-out and a scan are not waited for.
+ELECTED_WITHIN_S = 8.0
+WHOSE = [
+    pytest.param(("ours", "5.3.3"), id="ours"),
+    pytest.param(("ours in the name server", "5.3.3"), id="in-namesrv", marks=pytest.mark.matrix),
+    pytest.param(("ours", "5.5.0"), id="ours-5.5.0", marks=pytest.mark.matrix),
+    # What the tests expect is what the official controller does.
+    pytest.param(("official", "5.3.3"), id="official", marks=pytest.mark.matrix),
+]
+
+
+def grouped(whose: str, version: str, root: Path) -> Iterator[Group]:
+    brokers = official_software(version)
+    software = official_software("5.3.3") if whose == "official" else OURS
+    with group(software, brokers, root, in_namesrv="name server" in whose) as found:
+        yield found
+
+
+@pytest.fixture
+def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Group]:
+    """Returns a controller without brokers; its parameters are whose, and of which release."""
+    yield from grouped(*request.param, tmp_path)
+
+
+def epochs(state: dict[str, object]) -> tuple[object, object, object]:
+    return state["masterBrokerId"], state["masterEpoch"], state["syncStateSetEpoch"]
+
+
+@pytest.mark.parametrize("brokers", WHOSE, indirect=True)
+def test_official_brokers_register_elect_fail_over_and_come_back(brokers: Group) -> None:
+    brokers.start(1)
+    assert epochs(brokers.until_in_sync({1})) == (1, 1, 1)
+    brokers.send(BATCH)
+    brokers.start(2)
+    assert epochs(brokers.until_in_sync({1, 2})) == (1, 1, 2)
+    brokers.send(BATCH)
+
+    began_s = time.monotonic()
+    brokers.kill(1)
+    assert epochs(brokers.until_master(2)) == (2, 2, 3)
+    assert time.monotonic() - began_s < ELECTED_WITHIN_S
+    brokers.send(BATCH)
+
+    # The old master comes back as a slave, and takes over in its turn with everything.
+    brokers.start(1)
+    assert epochs(brokers.until_in_sync({1, 2})) == (2, 2, 4)
+    brokers.send(BATCH)
+    brokers.kill(2)
+    assert epochs(brokers.until_master(1)) == (1, 3, 5)
+    address = brokers.brokers[1].address
+    found = eventually(lambda: set(pulled(address)), lambda seen: seen == set(brokers.sent))
+    assert found == set(brokers.sent)
+
+
+@pytest.mark.parametrize("brokers", WHOSE, indirect=True)
+def test_mqadmin_shows_and_changes_the_same(brokers: Group, driver_53: Driver) -> None:
+    def printed(command: str, *arguments: str, at: str = brokers.address) -> list[str]:
+        output = driver_53.mqadmin(command, "-a", at, *arguments)
+        for number, broker in brokers.brokers.items():
+            output = output.replace(broker.address, f"<broker {number}>")
+        output = output.replace(brokers.address, "<controller>")
+        return [line.rstrip() for line in output.splitlines() if line.strip()]
+
+    def row(number: int, *, is_alive: bool = True) -> str:
+        return (
+            f"ReplicaIdentity{{brokerName='{NAME}', brokerId={number}, "
+            f"brokerAddress='<broker {number}>', alive={str(is_alive).lower()}}}"
+        )
+
+    metadata = printed("getControllerMetaData")
+    assert metadata == [
+        "#ControllerGroup\tgroup1",
+        "#ControllerLeaderId\tn0",
+        "#ControllerLeaderAddress\t<controller>",
+        "#Peer:\tn0:<controller>",
+    ]
+    brokers.start(1)
+    brokers.start(2)
+    brokers.until_in_sync({1, 2})
+    shown = [
+        f"#brokerName\t{NAME}",
+        "#MasterBrokerId\t1",
+        "#MasterAddr\t<broker 1>",
+        "#MasterEpoch\t1",
+        "#SyncStateSetEpoch\t2",
+        "#SyncStateSetNums\t2",
+        f"InSyncReplica:\t{row(1)}",
+        f"InSyncReplica:\t{row(2)}",
+    ]
+    assert printed("getSyncStateSet", "-b", NAME) == shown
+    assert printed("getSyncStateSet", "-c", CLUSTER, "-n", brokers.namesrv.address) == shown
+
+    elect = ("electMaster", "-bn", NAME, "-c", CLUSTER)
+    assert any("CODE: 2011" in line for line in printed(*elect, "-b", "1"))
+    assert any("CODE: 2012" in line for line in printed(*elect, "-b", "7"))
+    assert printed(*elect, "-b", "2") == [
+        f"#ClusterName\t{CLUSTER}",
+        f"#BrokerName\t{NAME}",
+        "#BrokerMasterAddr\t<broker 2>",
+        "#MasterEpoch\t2",
+        "#SyncStateSetEpoch\t3",
+    ]
+    brokers.until_in_sync({1, 2})
+
+    clean = ("cleanBrokerMetadata", "-bn", NAME)
+    assert any("CODE: 2009" in line for line in printed(*clean, "-c", CLUSTER))
+    assert any("CODE: 2009" in line for line in printed(*clean, "-c", CLUSTER, "-b", "1"))
+    brokers.kill(1)
+    eventually(brokers.living, lambda found: found == {2})
+    brokers.until_in_sync({2})
+    assert printed("getSyncStateSet", "-b", NAME)[-2:] == [
+        f"InSyncReplica:\t{row(2)}",
+        f"NotInSyncReplica:\t{row(1, is_alive=False)}",
+    ]
+    assert printed(*clean, "-c", CLUSTER, "-b", "1") == [
+        f"clear broker {NAME} metadata from controller success!"
+    ]
+    assert printed("getSyncStateSet", "-b", NAME)[-1] == f"InSyncReplica:\t{row(2)}"
+
+    update = ("updateControllerConfig", "-k")
+    assert printed(*update, "enableElectUncleanMaster", "-v", "true") == [
+        "update controller config success![<controller>]",
+        "enableElectUncleanMaster : true",
+    ]
+    assert any("CODE: 16" in line for line in printed(*update, "configStorePath", "-v", "/x"))
+    config = printed("getControllerConfig")
+    found = dict(re.split(r"\s+=\s+", line, maxsplit=1) for line in config if " = " in line)
+    assert found["enableElectUncleanMaster"] == "true"
+    assert found["controllerDLegerPeers"] == "n0-<controller>"
+    assert found["scanNotActiveBrokerInterval"] == "5000"
