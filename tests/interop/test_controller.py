@@ -28,17 +28,14 @@ WHOSE = [
 ]
 
 
-def grouped(whose: str, version: str, root: Path) -> Iterator[Group]:
-    brokers = official_software(version)
-    software = official_software("5.3.3") if whose == "official" else OURS
-    with group(software, brokers, root, in_namesrv="name server" in whose) as found:
-        yield found
-
-
 @pytest.fixture
 def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Group]:
     """Returns a controller without brokers; its parameters are whose, and of which release."""
-    yield from grouped(*request.param, tmp_path)
+    whose, version = request.param
+    software = official_software("5.3.3") if whose == "official" else OURS
+    is_inside = "name server" in whose
+    with group(software, official_software(version), tmp_path, in_namesrv=is_inside) as found:
+        yield found
 
 
 def epochs(state: dict[str, object]) -> tuple[object, object, object]:

@@ -37,8 +37,8 @@ def amended(
     Raises:
         RefusedError: One of them may not be changed, or is no value of its kind.
     """
-    listed = settings.config_black_list.split(";")
-    blocked = {*black_list, *(name.strip() for name in listed)}
+    listed: str = settings.config_black_list
+    blocked = {*black_list, *(name.strip() for name in listed.split(";"))}
     fields = {key: field for field, key in key_fields(type(settings)).items()}
     changes: dict[str, object] = {}
     shown = dict(settings.configuration.settings)

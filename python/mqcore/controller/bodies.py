@@ -5,6 +5,7 @@ What cannot be read refuses the request and nothing else. Pure functions of byte
 
 import json
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from mqcore.errors import MQError, RefusedError
 from mqcore.native import BrokerSetView, parse_relaxed_json
@@ -49,10 +50,11 @@ def read_names(body: bytes) -> list[str]:
         RefusedError: It cannot be read.
     """
     parsed = _parsed(body)
-    is_list = isinstance(parsed, list) and len(parsed) <= _NAMES_MAX
-    if not is_list or not all(isinstance(each, str) for each in parsed):
+    names: list[Any] = [None]
+    if isinstance(parsed, list) and len(parsed) <= _NAMES_MAX:
+        names = parsed
+    if not all(isinstance(each, str) for each in names):
         raise _bad(f"a list of at most {_NAMES_MAX} broker names is expected")
-    names: list[str] = parsed
     return names
 
 
