@@ -57,7 +57,7 @@ def test_the_program_that_answers_is_printed(code: int | None, who: str) -> None
     assert asyncio.run(answered(code))[0] == who
 
 
-def test_a_controller_is_told_from_a_name_server() -> None:
+def test_a_controller_is_known_from_a_name_server() -> None:
     found = asyncio.run(answered(None, RequestCode.CONTROLLER_GET_METADATA_INFO))
     assert found[0] == "controller"
 

@@ -17,7 +17,7 @@ from mqcore.remoting import Connection, Hub, Link, Request
 
 CLUSTER = "c"
 NAME = "broker-a"
-# Longer than the time in which nobody is taken for dead that has said nothing yet.
+# Longer than the time in which nobody is taken for dead that was not heard of yet.
 GRACE_MS = 10_001
 
 
@@ -73,7 +73,7 @@ class Asked:
         return outcome
 
     def heartbeat(self, broker_id: int, **ext: object) -> Command:
-        """A broker says that it lives."""
+        """A broker reports that it lives."""
         fields = {
             "clusterName": CLUSTER,
             "brokerName": NAME,
@@ -141,7 +141,7 @@ class Asked:
 
 @contextmanager
 def controlled(folder: Path, **pairs: str) -> Iterator[Asked]:
-    """Opens a controller for the length of the block; no broker is told of anything."""
+    """Opens a controller for the length of the block; no broker is notified of anything."""
     asked = Asked(folder, notifyBrokerRoleChanged="false", **pairs)
     try:
         yield asked

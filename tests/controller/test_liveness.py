@@ -12,7 +12,7 @@ def table() -> Liveness:
     return Liveness(BEGAN_MS)
 
 
-def test_a_broker_lives_as_long_as_it_says() -> None:
+def test_a_broker_lives_as_long_as_it_asks_for() -> None:
     liveness = table()
     beat = Heartbeat(timeout_ms=300)
     assert liveness.heard(ONE, beat, "x", 6_000)
@@ -43,7 +43,7 @@ def test_a_broker_that_reconnected_goes_with_its_new_connection() -> None:
     assert liveness.closed("new") == [ONE]
 
 
-def test_nobody_is_dead_who_had_no_time_to_say_so_unless_it_went() -> None:
+def test_nobody_is_dead_who_had_no_time_to_report_unless_it_went() -> None:
     liveness = table()
     assert liveness.may_be_alive(ONE, BEGAN_MS + 10_000)
     assert not liveness.is_alive(ONE, BEGAN_MS)
@@ -54,21 +54,21 @@ def test_nobody_is_dead_who_had_no_time_to_say_so_unless_it_went() -> None:
     assert liveness.may_be_alive(TWO, BEGAN_MS)
 
 
-def test_the_farthest_that_a_connection_said_counts() -> None:
+def test_the_farthest_that_a_connection_reported_counts() -> None:
     liveness = table()
 
-    def said(epoch: int, max_offset: int, channel: str = "x") -> CandidateRow:
+    def reported(epoch: int, max_offset: int, channel: str = "x") -> CandidateRow:
         beat = Heartbeat(epoch=epoch, max_offset=max_offset, priority=7)
         liveness.heard(ONE, beat, channel, 6_000)
         (found,) = liveness.candidates([ONE, TWO], 6_000)
         return found
 
-    assert said(1, 100) == CandidateRow(1, 1, 100, 7)
+    assert reported(1, 100) == CandidateRow(1, 1, 100, 7)
     # Late news of the same process.
-    assert said(1, 90) == CandidateRow(1, 1, 100, 7)
-    assert said(2, 50) == CandidateRow(1, 2, 50, 7)
+    assert reported(1, 90) == CandidateRow(1, 1, 100, 7)
+    assert reported(2, 50) == CandidateRow(1, 2, 50, 7)
     # Another process, or one whose log was cut.
-    assert said(1, 10, "y") == CandidateRow(1, 1, 10, 7)
+    assert reported(1, 10, "y") == CandidateRow(1, 1, 10, 7)
 
 
 def test_a_broker_cannot_be_alive_for_ever() -> None:

@@ -257,7 +257,7 @@ def test_a_controller_that_cannot_write_is_no_leader(
         assert asked.ask(1005).ext["isLeader"] == "false"
 
 
-def test_names_can_be_told_apart(tmp_path: Path) -> None:
+def test_names_are_apart(tmp_path: Path) -> None:
     with controlled(tmp_path) as asked:
         asked.joined(1)
         assert asked.apply_id(1, "broker-b").code == 0

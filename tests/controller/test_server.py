@@ -30,17 +30,17 @@ pytestmark = pytest.mark.parametrize("loop", sorted(FACTORIES))
 
 
 class Broker:
-    """A broker that talks to a controller, and is told of its master."""
+    """A broker that talks to a controller, and is notified of its master."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
-        self.told: list[tuple[dict[str, str], dict[str, object]]] = []
+        self.notices: list[tuple[dict[str, str], dict[str, object]]] = []
         self.client = Client()
         self.server = Server(Dispatcher({RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._take}))
         self.address = ""
 
     def _take(self, request: Request) -> Command:
-        self.told.append((dict(request.ext), json.loads(request.body)))
+        self.notices.append((dict(request.ext), json.loads(request.body)))
         return request.answer()
 
     async def join(self, controller: str) -> None:
@@ -55,7 +55,7 @@ class Broker:
         await self.beat(controller)
 
     async def beat(self, controller: str) -> None:
-        """Says that it lives."""
+        """Reports that it lives."""
         fields = {
             "clusterName": CLUSTER,
             "brokerName": NAME,
@@ -85,15 +85,17 @@ class Broker:
         await self.server.close()
 
 
-def test_brokers_are_told_of_their_master_and_of_the_next_one(loop: str, tmp_path: Path) -> None:
+def test_brokers_are_notified_of_their_master_and_of_the_next_one(
+    loop: str, tmp_path: Path
+) -> None:
     async def work() -> None:
         controller = Controller(settings_of(tmp_path))
         address = str(await controller.start())
         one, two = Broker(1), Broker(2)
         await one.join(address)
         await one.elect(address)
-        await until(lambda: len(one.told) == 1)
-        header, body = one.told[0]
+        await until(lambda: len(one.notices) == 1)
+        header, body = one.notices[0]
         assert header == {
             "masterAddress": one.address,
             "masterBrokerId": "1",
@@ -106,8 +108,8 @@ def test_brokers_are_told_of_their_master_and_of_the_next_one(loop: str, tmp_pat
         grown = b'{"syncStateSet":[1,2],"syncStateSetEpoch":1}'
         await one.ask(address, RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, fields, grown)
         await one.end()
-        await until(lambda: len(two.told) == 1)
-        assert two.told[0][0]["masterBrokerId"] == "2"
+        await until(lambda: len(two.notices) == 1)
+        assert two.notices[0][0]["masterBrokerId"] == "2"
         await two.end()
         await controller.stop()
 

@@ -68,28 +68,42 @@ def test_official_brokers_register_elect_fail_over_and_come_back(brokers: Group)
     assert found == set(brokers.sent)
 
 
-@pytest.mark.parametrize("brokers", WHOSE, indirect=True)
-def test_mqadmin_shows_and_changes_the_same(brokers: Group, driver_53: Driver) -> None:
-    def printed(command: str, *arguments: str, at: str = brokers.address) -> list[str]:
-        output = driver_53.mqadmin(command, "-a", at, *arguments)
-        for number, broker in brokers.brokers.items():
+class Admin:
+    """The official mqadmin, at the controller of a group."""
+
+    def __init__(self, driver: Driver, brokers: Group) -> None:
+        """Takes who runs it and whom it asks."""
+        self._driver = driver
+        self._brokers = brokers
+
+    def printed(self, command: str, *arguments: str) -> list[str]:
+        """Returns the lines that a command prints, with names in the place of addresses."""
+        output = self._driver.mqadmin(command, "-a", self._brokers.address, *arguments)
+        for number, broker in self._brokers.brokers.items():
             output = output.replace(broker.address, f"<broker {number}>")
-        output = output.replace(brokers.address, "<controller>")
-        return [line.rstrip() for line in output.splitlines() if line.strip()]
+        output = output.replace(self._brokers.address, "<controller>")
+        lines = [line.rstrip() for line in output.splitlines()]
+        return [line for line in lines if line and "|-INFO" not in line]
 
-    def row(number: int, *, is_alive: bool = True) -> str:
-        return (
-            f"ReplicaIdentity{{brokerName='{NAME}', brokerId={number}, "
-            f"brokerAddress='<broker {number}>', alive={str(is_alive).lower()}}}"
-        )
+    def refusal(self, command: str, *arguments: str) -> int:
+        """Returns the code with which a command is refused."""
+        output = "\n".join(self.printed(command, *arguments))
+        code = re.search(r"CODE: (\d+)", output)
+        assert code is not None, output
+        return int(code[1])
 
-    metadata = printed("getControllerMetaData")
-    assert metadata == [
-        "#ControllerGroup\tgroup1",
-        "#ControllerLeaderId\tn0",
-        "#ControllerLeaderAddress\t<controller>",
-        "#Peer:\tn0:<controller>",
-    ]
+
+def replica(number: int, *, is_alive: bool = True) -> str:
+    """Returns a broker as getSyncStateSet prints it."""
+    return (
+        f"ReplicaIdentity{{brokerName='{NAME}', brokerId={number}, "
+        f"brokerAddress='<broker {number}>', alive={str(is_alive).lower()}}}"
+    )
+
+
+@pytest.mark.parametrize("brokers", WHOSE, indirect=True)
+def test_mqadmin_shows_sets_elects_and_cleans(brokers: Group, driver_53: Driver) -> None:
+    admin = Admin(driver_53, brokers)
     brokers.start(1)
     brokers.start(2)
     brokers.until_in_sync({1, 2})
@@ -100,16 +114,17 @@ def test_mqadmin_shows_and_changes_the_same(brokers: Group, driver_53: Driver) -
         "#MasterEpoch\t1",
         "#SyncStateSetEpoch\t2",
         "#SyncStateSetNums\t2",
-        f"InSyncReplica:\t{row(1)}",
-        f"InSyncReplica:\t{row(2)}",
+        f"InSyncReplica:\t{replica(1)}",
+        f"InSyncReplica:\t{replica(2)}",
     ]
-    assert printed("getSyncStateSet", "-b", NAME) == shown
-    assert printed("getSyncStateSet", "-c", CLUSTER, "-n", brokers.namesrv.address) == shown
+    assert admin.printed("getSyncStateSet", "-b", NAME) == shown
+    by_cluster = ("-c", CLUSTER, "-n", brokers.namesrv.address)
+    assert admin.printed("getSyncStateSet", *by_cluster) == shown
 
     elect = ("electMaster", "-bn", NAME, "-c", CLUSTER)
-    assert any("CODE: 2011" in line for line in printed(*elect, "-b", "1"))
-    assert any("CODE: 2012" in line for line in printed(*elect, "-b", "7"))
-    assert printed(*elect, "-b", "2") == [
+    assert admin.refusal(*elect, "-b", "1") == 2011
+    assert admin.refusal(*elect, "-b", "7") == 2012
+    assert admin.printed(*elect, "-b", "2") == [
         f"#ClusterName\t{CLUSTER}",
         f"#BrokerName\t{NAME}",
         "#BrokerMasterAddr\t<broker 2>",
@@ -119,27 +134,37 @@ def test_mqadmin_shows_and_changes_the_same(brokers: Group, driver_53: Driver) -
     brokers.until_in_sync({1, 2})
 
     clean = ("cleanBrokerMetadata", "-bn", NAME)
-    assert any("CODE: 2009" in line for line in printed(*clean, "-c", CLUSTER))
-    assert any("CODE: 2009" in line for line in printed(*clean, "-c", CLUSTER, "-b", "1"))
+    assert admin.refusal(*clean, "-c", CLUSTER) == 2009
+    assert admin.refusal(*clean, "-c", CLUSTER, "-b", "1") == 2009
     brokers.kill(1)
-    eventually(brokers.living, lambda found: found == {2})
     brokers.until_in_sync({2})
-    assert printed("getSyncStateSet", "-b", NAME)[-2:] == [
-        f"InSyncReplica:\t{row(2)}",
-        f"NotInSyncReplica:\t{row(1, is_alive=False)}",
+    assert eventually(brokers.living, lambda found: found == {2}) == {2}
+    assert admin.printed("getSyncStateSet", "-b", NAME)[-2:] == [
+        f"InSyncReplica:\t{replica(2)}",
+        f"NotInSyncReplica:\t{replica(1, is_alive=False)}",
     ]
-    assert printed(*clean, "-c", CLUSTER, "-b", "1") == [
+    assert admin.printed(*clean, "-c", CLUSTER, "-b", "1") == [
         f"clear broker {NAME} metadata from controller success!"
     ]
-    assert printed("getSyncStateSet", "-b", NAME)[-1] == f"InSyncReplica:\t{row(2)}"
+    assert admin.printed("getSyncStateSet", "-b", NAME)[-1] == f"InSyncReplica:\t{replica(2)}"
 
+
+@pytest.mark.parametrize("brokers", WHOSE, indirect=True)
+def test_mqadmin_shows_the_leader_and_changes_settings(brokers: Group, driver_53: Driver) -> None:
+    admin = Admin(driver_53, brokers)
+    assert admin.printed("getControllerMetaData") == [
+        "#ControllerGroup\tgroup1",
+        "#ControllerLeaderId\tn0",
+        "#ControllerLeaderAddress\t<controller>",
+        "#Peer:\tn0:<controller>",
+    ]
     update = ("updateControllerConfig", "-k")
-    assert printed(*update, "enableElectUncleanMaster", "-v", "true") == [
+    assert admin.printed(*update, "enableElectUncleanMaster", "-v", "true") == [
         "update controller config success![<controller>]",
         "enableElectUncleanMaster : true",
     ]
-    assert any("CODE: 16" in line for line in printed(*update, "configStorePath", "-v", "/x"))
-    config = printed("getControllerConfig")
+    assert admin.refusal(*update, "configStorePath", "-v", "/x") == 16
+    config = admin.printed("getControllerConfig")
     found = dict(re.split(r"\s+=\s+", line, maxsplit=1) for line in config if " = " in line)
     assert found["enableElectUncleanMaster"] == "true"
     assert found["controllerDLegerPeers"] == "n0-<controller>"

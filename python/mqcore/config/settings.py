@@ -72,7 +72,7 @@ class ControllerSettings(ControllerFields):
     """A controller: the fields of its keys, and what else it is built with.
 
     Attributes:
-        listener: Where it listens, unless `peers` says otherwise.
+        listener: Where it listens, unless `peers` has another port.
         configuration: All settings with their sources: what an administrator is shown.
     """
 

@@ -1,4 +1,4 @@
-"""The controller: brokers get their ids, report that they live, and are told who is their master.
+"""The controller: brokers get their ids, report that they live, and learn who is their master.
 
 Pure parts (`liveness`, `peers`, `bodies`) below the decisions (`elections`) below the handlers
 (`requests`) below the running server (`server`). What was decided is kept by

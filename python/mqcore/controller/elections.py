@@ -1,4 +1,4 @@
-"""Counts the living and has a master elected; tells brokers of it.
+"""Counts the living and has a master elected; notifies brokers of it.
 
 Everything that is decided is decided by `ControllerNode`: here is who was alive when it was asked,
 and that it is asked again where the state moved on meanwhile. Knows no request.
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 # As the official controller waits; a broker that misses it asks within 5 s.
 NOTIFY_TIMEOUT_S = 3.0
-# Who may be alive and has said nothing: anybody who has is a better candidate.
+# Who may be alive and was not heard of: anybody who has is a better candidate.
 _SILENT = CandidateRow(0, -1, -1, (1 << 31) - 1)
 
 
@@ -58,7 +58,7 @@ class Elections:
     async def held(
         self, name: str, broker_id: int | None, *, is_designated: bool = False
     ) -> ControllerAnswer:
-        """Has a master elected where one is wanted; brokers that live are told.
+        """Has a master elected where one is wanted; brokers that live are notified.
 
         Args:
             name: The broker name.
@@ -112,7 +112,7 @@ class Elections:
                 await self.held(name, None)
 
     async def close(self) -> None:
-        """Closes the connections by which brokers are told."""
+        """Closes the connections by which brokers are notified."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -135,7 +135,7 @@ class Elections:
         return await asyncio.to_thread(self._node.elect, row)
 
     def _alive(self, name: str, view: BrokerSetView) -> list[CandidateRow]:
-        """Returns the living, and the master where it has not had the time to say so."""
+        """Returns the living, and the master where it has not had the time to report."""
         now_ms = self._clock()
         found = self._liveness.candidates(keys_of_set(name, view), now_ms)
         if view.master is None or any(each.id == view.master for each in found):
@@ -160,10 +160,12 @@ class Elections:
             for broker_id, address in view.replicas
             if self._liveness.is_alive(BrokerKey(view.cluster, name, broker_id), now_ms)
         }
-        sends = [self._tell(self._client, address, ext, set_body(view)) for address in living]
+        sends = [self._notify_one(self._client, address, ext, set_body(view)) for address in living]
         await asyncio.gather(*sends)
 
-    async def _tell(self, client: Client, address: str, ext: dict[str, str], body: bytes) -> None:
+    async def _notify_one(
+        self, client: Client, address: str, ext: dict[str, str], body: bytes
+    ) -> None:
         try:
             await client.oneway(
                 address,
@@ -173,4 +175,4 @@ class Elections:
                 timeout_s=NOTIFY_TIMEOUT_S,
             )
         except RemotingError as error:
-            _log.warning("%s could not be told of its master: %s", address, error)
+            _log.warning("%s could not be notified of its master: %s", address, error)

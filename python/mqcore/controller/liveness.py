@@ -6,8 +6,8 @@ that long to find it (`DefaultBrokerHeartbeatManager` elects at once). Knows no 
 channel is only a name for where a heartbeat came from.
 
 Two more differences: the channel of a broker that reconnected is remembered, so that its end is
-noticed; and such a broker is known by what it says now, where the official table keeps the largest
-epoch and offset that it ever said.
+noticed; and such a broker is known by what it reports now, where the official table keeps the
+largest epoch and offset that it ever reported.
 """
 
 from collections.abc import Hashable, Iterable
@@ -17,9 +17,9 @@ from mqcore.native import CandidateRow
 
 __all__ = ["BrokerKey", "Heartbeat", "Liveness"]
 
-# As official brokers are given where they say nothing (DEFAULT_BROKER_CHANNEL_EXPIRED_TIME).
+# As official brokers are given where they set nothing (DEFAULT_BROKER_CHANNEL_EXPIRED_TIME).
 TIMEOUT_DEFAULT_MS = 10_000
-# A broker that says more would be taken for alive for as long.
+# A broker that asks for more would be taken for alive for as long.
 TIMEOUT_MAX_MS = 600_000
 # Brokers at the most: as many names as a controller keeps, with some brokers each.
 BROKERS_MAX = 50_000
@@ -42,12 +42,12 @@ class BrokerKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """What a broker says of itself.
+    """What a broker reports of itself.
 
     Attributes:
         timeout_ms: It is taken for dead when nothing came for so long.
         epoch: The last epoch in its log, -1 for none.
-        max_offset: Where its log ends, -1 where it did not say.
+        max_offset: Where its log ends, -1 where it did not report it.
         priority: Of equal candidates the smaller number wins.
     """
 
@@ -89,7 +89,7 @@ class Liveness:
 
         Args:
             key: Whose.
-            beat: What it says.
+            beat: What it reports.
             channel: Where it came from.
             now_ms: The time.
         """
@@ -135,7 +135,7 @@ class Liveness:
         return live is not None and not live.is_late(now_ms)
 
     def may_be_alive(self, key: BrokerKey, now_ms: int) -> bool:
-        """Returns whether a broker is alive, or has not had the time to say so."""
+        """Returns whether a broker is alive, or has not had the time to report."""
         if key in self._brokers:
             return self.is_alive(key, now_ms)
         return key not in self._gone and now_ms - self._began_ms <= TIMEOUT_DEFAULT_MS

@@ -2302,7 +2302,7 @@ class ControllerAnswer:
 
 @final
 class ControllerStanding:
-    """Where a controller stands.
+    """The state of a controller among its peers.
 
     Attributes:
         is_leader: Whether what it is asked can be agreed on.
@@ -2352,7 +2352,7 @@ class ControllerNode:
         """Returns every broker name, in order."""
 
     def standing(self) -> ControllerStanding:
-        """Returns where it stands."""
+        """Returns its state among its peers."""
 
     def close(self) -> None:
         """Closes the log. Does nothing the second time."""

@@ -15,7 +15,7 @@ class CandidateRow(NamedTuple):
     Attributes:
         id: Its id.
         epoch: The last epoch in its log, -1 for none.
-        max_offset: Where its log ends (bytes), -1 where it did not tell.
+        max_offset: Where its log ends (bytes), -1 where it did not report it.
         priority: Of equal ones the smaller number wins.
     """
 
@@ -30,7 +30,7 @@ class AlterSetRow(NamedTuple):
 
     Attributes:
         name: The broker name.
-        master: Id of who says so.
+        master: Id of who asks.
         master_epoch: The master's epoch, as it knows it.
         set_epoch: The set's epoch, as it knows it.
         in_sync: Ids of the set that it wants.

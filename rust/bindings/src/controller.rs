@@ -53,7 +53,7 @@ frozen! {
         view: Option<Py<BrokerSetView>>,
     }
 
-    /// Where a controller stands.
+    /// The state of a controller among its peers.
     ControllerStanding {
         /// Whether what it is asked can be agreed on.
         is_leader: bool,
@@ -261,7 +261,7 @@ impl ControllerNode {
         }))
     }
 
-    /// Where it stands.
+    /// Its state among its peers.
     fn standing(&self, py: Python<'_>) -> PyResult<ControllerStanding> {
         let node = self.node(py)?;
         let standing = gil_call(py, Gil::Kept, || node.standing());

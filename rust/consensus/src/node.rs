@@ -39,7 +39,7 @@ pub enum ConsensusError {
     },
 }
 
-/// Where a controller stands among its peers.
+/// The state of a controller among its peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// Whether what it is asked can be agreed on.
@@ -68,6 +68,6 @@ pub trait Consensus<M: Machine>: Send + Sync {
     /// Looks at the state. Everything in it is agreed on.
     fn look<T>(&self, look: impl FnOnce(&M) -> T) -> T;
 
-    /// Where this controller stands.
+    /// The state of this controller among its peers.
     fn standing(&self) -> Standing;
 }

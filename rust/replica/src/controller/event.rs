@@ -30,7 +30,7 @@ pub struct Candidate {
     pub id: i64,
     /// The last epoch in its log, -1 for none.
     pub epoch: i32,
-    /// Where its log ends, -1 where it did not tell.
+    /// Where its log ends, -1 where it did not report it.
     pub max_offset: i64,
     /// Of equal ones the smaller number wins.
     pub priority: i32,
@@ -41,7 +41,7 @@ pub struct Candidate {
 pub struct AlterSet {
     /// The broker name.
     pub name: String,
-    /// Who says so.
+    /// Who asks.
     pub master: i64,
     /// What the master knows.
     pub seen: Epochs,
@@ -180,7 +180,7 @@ impl Code {
     }
 }
 
-/// What is told of the brokers of a name.
+/// What is reported of the brokers of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// Their cluster.

@@ -92,7 +92,7 @@ impl BrokerSet {
         self.replicas.get(&id).map(|each| each.address.as_str())
     }
 
-    /// What an answer tells of it.
+    /// What an answer has of it.
     pub(super) fn view(&self) -> View {
         let address = self.master.and_then(|id| self.address(id));
         View {
@@ -155,7 +155,7 @@ impl ControllerState {
         self.sets.iter().map(|(name, set)| (name.as_str(), set))
     }
 
-    /// What an answer tells of a name.
+    /// What an answer has of a name.
     #[must_use]
     pub fn view(&self, name: &str) -> Option<View> {
         self.sets.get(name).map(BrokerSet::view)
