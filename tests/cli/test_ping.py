@@ -26,13 +26,15 @@ from mqcore.remoting import (
 LONG_S = 60.0
 
 
-async def answered(code: int | None) -> tuple[str, int]:
+async def answered(code: int | None, *others: int) -> tuple[str, int]:
     """Returns what a ping prints of a server that answers with a code, or knows no code at all."""
     dispatcher = Dispatcher()
 
     def answer(request: Request) -> Command:
         return request.answer(code or 0, "a remark")
 
+    for other in others:
+        dispatcher.on(other, answer)
     if code is not None:
         dispatcher.on(RequestCode.GET_BROKER_RUNTIME_INFO, answer)
     server = Server(dispatcher)
@@ -53,6 +55,11 @@ def closed_port() -> socket.socket:
 @pytest.mark.parametrize(("code", "who"), [(ResponseCode.SUCCESS, "broker"), (None, "name server")])
 def test_the_program_that_answers_is_printed(code: int | None, who: str) -> None:
     assert asyncio.run(answered(code))[0] == who
+
+
+def test_a_controller_is_known_from_a_name_server() -> None:
+    found = asyncio.run(answered(None, RequestCode.CONTROLLER_GET_METADATA_INFO))
+    assert found[0] == "controller"
 
 
 def test_another_answer_is_not_ready() -> None:

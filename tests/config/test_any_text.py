@@ -1,22 +1,30 @@
 """Whatever is in a file or a value: settings come out, or a refusal, and nothing else."""
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mqcore.config import (
+    Configuration,
     Layer,
     Program,
     broker_settings,
+    controller_settings,
     file_layer,
     keys_of,
     namesrv_settings,
     parse_properties,
     resolved,
 )
-from mqcore.config.settings import BrokerSettings, NamesrvSettings, key_fields
+from mqcore.config.settings import (
+    BrokerSettings,
+    ControllerSettings,
+    NamesrvSettings,
+    key_fields,
+)
 from mqcore.config.values import parsed, rendered
 from mqcore.errors import ConfigFileError, ConfigurationError
 
@@ -26,6 +34,12 @@ NAMES = sorted({name for program in Program for name in keys_of(program)})
 SET = {
     Program.BROKER: sorted(key_fields(BrokerSettings).values()),
     Program.NAMESRV: sorted(key_fields(NamesrvSettings).values()),
+    Program.CONTROLLER: sorted(key_fields(ControllerSettings).values()),
+}
+MADE: dict[Program, Callable[[Configuration], object]] = {
+    Program.BROKER: broker_settings,
+    Program.NAMESRV: namesrv_settings,
+    Program.CONTROLLER: controller_settings,
 }
 TEXTS = st.one_of(
     st.text(max_size=40),
@@ -50,10 +64,7 @@ def test_any_pairs(given_pairs: tuple[Program, dict[str, str]]) -> None:
     program, pairs = given_pairs
     try:
         configuration = resolved(program, [Layer("any", pairs)])
-        if program is Program.BROKER:
-            broker_settings(configuration)
-        else:
-            namesrv_settings(configuration)
+        MADE[program](configuration)
     except ConfigurationError:
         return
     assert all(setting.shown is not None for setting in configuration.settings.values())

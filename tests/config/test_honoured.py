@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from mqcore.config.policy_fields import GROUPS, PolicyField, policy_fields
-from mqcore.config.settings import BrokerSettings, NamesrvSettings, key_fields
+from mqcore.config.settings import (
+    BrokerSettings,
+    ControllerSettings,
+    NamesrvSettings,
+    key_fields,
+)
 from mqcore.config.typed import ListenerSettings
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +46,9 @@ def test_what_is_handed_over_is_taken() -> None:
     assert [field.key for field in handed_over() if not is_taken(field)] == []
 
 
-@pytest.mark.parametrize("kind", [BrokerSettings, ListenerSettings, NamesrvSettings])
+@pytest.mark.parametrize(
+    "kind", [BrokerSettings, ControllerSettings, ListenerSettings, NamesrvSettings]
+)
 def test_every_setting_is_read(kind: type[object]) -> None:
     read = attributes_read() | {field.attribute for field in handed_over() if is_taken(field)}
     unread = [f"{name} ({key})" for name, key in key_fields(kind).items() if name not in read]

@@ -5,15 +5,24 @@ import pytest
 from mqcore import native
 from mqcore.config import Fate, Program, keys_of
 from mqcore.config.keys import SPELLINGS, nearest, table_keys
-from mqcore.config.settings import BrokerSettings, NamesrvSettings, key_fields
+from mqcore.config.settings import (
+    BrokerSettings,
+    ControllerSettings,
+    NamesrvSettings,
+    key_fields,
+)
 from mqcore.config.typed import ListenerSettings
 from mqcore.config.values import parsed
 
-TABLES = ("broker", "store", "own", "server", "auth", "namesrv")
+TABLES = ("broker", "store", "own", "server", "auth", "namesrv", "controller")
 
 
 def test_no_key_is_twice_in_one_program() -> None:
-    for tables in (("broker", "store", "own", "server", "auth"), ("namesrv", "server")):
+    for tables in (
+        ("broker", "store", "own", "server", "auth"),
+        ("namesrv", "server"),
+        ("controller", "server"),
+    ):
         names = [key.name for table in tables for key in table_keys(table)]
         assert len(names) == len(set(names))
 
@@ -40,6 +49,7 @@ def test_an_honoured_key_has_a_setting_and_a_setting_an_honoured_key() -> None:
     for program, kind, fate in (
         (Program.BROKER, BrokerSettings, Fate.BROKER),
         (Program.NAMESRV, NamesrvSettings, Fate.NAMESRV),
+        (Program.CONTROLLER, ControllerSettings, Fate.CONTROLLER),
     ):
         keys = keys_of(program)
         fields = set(key_fields(kind).values()) | listener

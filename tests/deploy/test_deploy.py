@@ -31,16 +31,21 @@ def parsed(words: list[str]) -> click.Context:
 
 
 @pytest.mark.parametrize(
-    ("name", "program"), [("broker.conf", Program.BROKER), ("namesrv.conf", Program.NAMESRV)]
+    ("name", "program"),
+    [
+        ("broker.conf", Program.BROKER),
+        ("namesrv.conf", Program.NAMESRV),
+        ("controller.conf", Program.CONTROLLER),
+    ],
 )
 def test_the_profiles_are_wholly_honoured(name: str, program: Program) -> None:
     configuration = resolved(program, [file_layer(DEPLOY / name, program)], is_strict=True)
     assert configuration.warnings == ()
 
 
-@pytest.mark.parametrize("name", ["broker.conf", "namesrv.conf"])
+@pytest.mark.parametrize("name", ["broker.conf", "namesrv.conf", "controller.conf"])
 def test_what_is_commented_out_would_be_honoured_too(name: str, tmp_path: Path) -> None:
-    program = Program.BROKER if name.startswith("broker") else Program.NAMESRV
+    program = Program(name.removesuffix(".conf"))
     text = re.sub(r"^#(?=[\w.]+=)", "", (DEPLOY / name).read_text(), flags=re.MULTILINE)
     (tmp_path / name).write_text(text)
     configuration = resolved(program, [file_layer(tmp_path / name, program)], is_strict=True)

@@ -20,7 +20,11 @@ _CLASSES = {
     "NettyClientConfig": ("org.apache.rocketmq.remoting.netty.NettyClientConfig", ("server",)),
     "NamesrvConfig": (f"{_COMMON}.namesrv.NamesrvConfig", ("namesrv",)),
 }
-_ONLY_5 = {"AuthConfig": ("org.apache.rocketmq.auth.config.AuthConfig", ("auth", "broker"))}
+_ONLY_5 = {
+    "AuthConfig": ("org.apache.rocketmq.auth.config.AuthConfig", ("auth", "broker")),
+    "ControllerConfig": (f"{_COMMON}.ControllerConfig", ("controller",)),
+    "JraftConfig": (f"{_COMMON}.JraftConfig", ("controller",)),
+}
 _START_TIMEOUT_S = 60.0
 # Defaults that depend on the machine, or that the start-up code sets later: our table has words.
 _MACHINE = frozenset(
@@ -28,6 +32,7 @@ _MACHINE = frozenset(
         "brokerIP1", "brokerIP2", "brokerName", "rocketmqHome", "namesrvAddr", "listenPort",
         "storePathRootDir", "storePathCommitLog", "storePathEpochFile", "storePathBrokerIdentity",
         "kvConfigPath", "configStorePath", "sendMessageThreadPoolNums", "socksProxyConfig",
+        "controllerStorePath",
         "putMessageFutureThreadPoolNums", "pullMessageThreadPoolNums", "heartbeatThreadPoolNums",
         "litePullMessageThreadPoolNums", "processReplyMessageThreadPoolNums",
         "queryMessageThreadPoolNums", "endTransactionThreadPoolNums",
@@ -81,7 +86,7 @@ def test_no_key_is_listed_as_official_that_is_not(release: Official) -> None:
     # System properties, and keys of start-up code, not of the configuration classes.
     ours = [
         key.name
-        for table in ("broker", "store", "server", "auth", "namesrv")
+        for table in ("broker", "store", "server", "auth", "namesrv", "controller")
         for key in table_keys(table)
         if default_of(key, release.version) is not None and not key.name.startswith("tls.")
     ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.asking import controlled
 from mqcore.client.pushed import Pushed
 from mqcore.native import native_request_codes
 from mqcore.remoting import (
@@ -90,6 +91,11 @@ def test_a_native_code_that_differs_from_the_table_is_an_error() -> None:
 
 def test_the_handlers_of_the_name_server_are_those_of_the_table(tmp_path: Path) -> None:
     assert set(Asked(tmp_path).dispatcher.codes) == answered_by(AnsweredBy.NAMESRV)
+
+
+def test_the_handlers_of_a_controller_are_those_of_the_table(tmp_path: Path) -> None:
+    with controlled(tmp_path) as asked:
+        assert set(asked.dispatcher.codes) == answered_by(AnsweredBy.CONTROLLER)
 
 
 def test_the_handlers_of_a_client_are_those_of_the_table() -> None:

@@ -13,7 +13,7 @@ CRATES: Final[Layers] = (
     ("benches",),
     ("bindings",),
     ("reactor", "shipping"),
-    ("fast_path", "columns", "packing"),
+    ("fast_path", "columns", "packing", "consensus"),
     ("engine", "wire", "replica"),
     ("record",),
 )
@@ -24,7 +24,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("drained", "reports"),
         ("connection", "consumer_offsets", "half_messages", "pops"),
         ("reactors", "direct", "left", "handed"),
-        ("locked", "timers", "units", "replication"),
+        ("locked", "timers", "units", "replication", "controller"),
         ("store", "inspection"),
         ("many", "appending"),
         ("batch",),
@@ -44,8 +44,12 @@ MODULES: Final[dict[str, Layers]] = {
         ("peer",),
         ("ended",),
     ),
+    "consensus": (
+        ("single",),
+        ("journal", "node"),
+    ),
     "replica": (
-        ("master", "slave", "walk"),
+        ("master", "slave", "controller", "walk"),
         ("flow", "stream", "quorum"),
         ("fault",),
     ),

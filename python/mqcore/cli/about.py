@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from mqcore.config import BrokerSettings, NamesrvSettings
+from mqcore.config import BrokerSettings, ControllerSettings, NamesrvSettings
 from mqcore.native import is_new_store
 
-__all__ = ["about_broker", "about_namesrv"]
+__all__ = ["about_broker", "about_controller", "about_namesrv"]
 
 
 def about_broker(settings: BrokerSettings) -> str:
@@ -34,3 +34,12 @@ def about_namesrv(settings: NamesrvSettings) -> str:
         settings: The name server's settings.
     """
     return f"routes in memory, KV configuration in {settings.kv_config_path.absolute()}"
+
+
+def about_controller(settings: ControllerSettings) -> str:
+    """Returns where a controller keeps what it decided.
+
+    Args:
+        settings: The controller's settings.
+    """
+    return f"masters and sets in {settings.store_dir.absolute()}"

@@ -2,10 +2,10 @@
 
 import click
 
-from mqcore.cli.about import about_namesrv
+from mqcore.cli.about import about_controller, about_namesrv
 from mqcore.cli.program import ProgramOptions, program_options
 from mqcore.cli.serving import serve
-from mqcore.config import Program
+from mqcore.config import Program, beside_namesrv
 
 
 @click.command()
@@ -13,13 +13,22 @@ from mqcore.config import Program
 def namesrv(options: ProgramOptions) -> None:
     """Run a name server.
 
-    It listens on 127.0.0.1:9876 by default, and ends cleanly at SIGTERM or Ctrl-C.
+    It listens on 127.0.0.1:9876 by default, and ends cleanly at SIGTERM or Ctrl-C. With
+    enableControllerInNamesrv=true a controller runs beside it.
     """
     settings = options.namesrv()
     if options.prints:
         return
     options.start_logging(settings.configuration)
+    about = about_namesrv(settings)
     # Imported here: the other commands need no server.
+    if settings.has_controller:
+        from mqcore.standalone import NameServerWithController
+
+        beside = beside_namesrv(settings)
+        about = f"{about}, {about_controller(beside)}"
+        serve(options, "namesrv", lambda: NameServerWithController(settings, beside), about=about)
+        return
     from mqcore.namesrv import NameServer
 
-    serve(options, "namesrv", lambda: NameServer(settings), about=about_namesrv(settings))
+    serve(options, "namesrv", lambda: NameServer(settings), about=about)

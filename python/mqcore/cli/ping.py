@@ -1,4 +1,4 @@
-"""`mqcore ping`: whether a broker or name server answers; for start scripts and health checks."""
+"""`mqcore ping`: whether a program answers; for start scripts and health checks."""
 
 import asyncio
 import json
@@ -43,10 +43,14 @@ async def _asked(address: str, timeout_s: float) -> tuple[str, int]:
         code = RequestCode.GET_BROKER_RUNTIME_INFO
         answer = await client.call(address, code, timeout_s=timeout_s)
         took_ms = monotonic_ms() - began_ms
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            # Neither does a controller, which knows what a name server does not.
+            metadata = RequestCode.CONTROLLER_GET_METADATA_INFO
+            shown = await client.call(address, metadata, timeout_s=timeout_s)
+            is_controller = shown.code == ResponseCode.SUCCESS
+            return "controller" if is_controller else "name server", took_ms
     if answer.code == ResponseCode.SUCCESS:
         return "broker", took_ms
-    if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-        return "name server", took_ms
     raise RemotingError(
         f"{address}: answers with code {answer.code}: {answer.remark or 'no remark'}",
         address=address,
@@ -72,7 +76,7 @@ async def _asked(address: str, timeout_s: float) -> tuple[str, int]:
 )
 @click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object.")
 def ping(address: str, timeout_s: float, wait_s: float, as_json: bool) -> None:
-    """Ask whether a broker or name server at ADDRESS (host:port) is ready.
+    """Ask whether a broker, name server or controller at ADDRESS (host:port) is ready.
 
     Without ADDRESS it is 127.0.0.1:10911, where a broker listens by default.
 

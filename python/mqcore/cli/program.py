@@ -1,4 +1,4 @@
-"""What `mqcore broker run`, `namesrv` and `standalone` share: options, settings, logs, port file.
+"""What the commands that run a program share: options, settings, logs, port file.
 
     @click.command()
     @program_options(Program.BROKER)
@@ -29,17 +29,25 @@ from mqcore.cli.logs import start_logging
 from mqcore.config import (
     BrokerSettings,
     Configuration,
+    ControllerSettings,
     Layer,
     NamesrvSettings,
     Program,
     broker_settings,
+    controller_settings,
     environment_layers,
     file_layer,
     namesrv_settings,
     resolved,
 )
 from mqcore.config.budget import allowed_bytes, check_budget, derived_windows, memory_plan
-from mqcore.config.checks import check_broker, check_listener, check_sizes, longest_that_fits
+from mqcore.config.checks import (
+    check_broker,
+    check_controller,
+    check_listener,
+    check_sizes,
+    longest_that_fits,
+)
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT
 from mqcore.errors import ConfigurationError
 from mqcore.native import existing_sizes
@@ -145,6 +153,21 @@ class ProgramOptions:
         check_listener(settings.listener)
         self._print(configuration)
         return settings
+
+    def controller(self) -> ControllerSettings:
+        """Returns the settings of a controller.
+
+        Raises:
+            ConfigurationError: They cannot work.
+            ConfigFileError: The file cannot be read.
+        """
+        layers = self._layers(Program.CONTROLLER, None)
+        configuration = self._resolved(Program.CONTROLLER, layers)
+        settings = controller_settings(configuration)
+        warnings = check_controller(settings)
+        configuration = replace(configuration, warnings=(*configuration.warnings, *warnings))
+        self._print(configuration)
+        return replace(settings, configuration=configuration)
 
     def start_logging(self, *configurations: Configuration) -> None:
         """Sets up logging and logs configurations once: what was set, and warnings."""
@@ -333,7 +356,7 @@ def _options(program: Program) -> list[Callable[[_Command], _Command]]:
             show_default=True,
         ),
     ]
-    if program is Program.NAMESRV:
+    if program is not Program.BROKER:
         return common
     return [
         common[0],

@@ -13,8 +13,11 @@ from mqcore.config.layers import Layer, environment_layers, file_layer
 from mqcore.config.properties import parse_properties, read_properties
 from mqcore.config.settings import (
     BrokerSettings,
+    ControllerSettings,
     NamesrvSettings,
+    beside_namesrv,
     broker_settings,
+    controller_settings,
     is_loopback,
     namesrv_settings,
     reachable_host,
@@ -25,6 +28,7 @@ from mqcore.config.typed import ListenerSettings
 __all__ = [
     "BrokerSettings",
     "Configuration",
+    "ControllerSettings",
     "Fate",
     "Key",
     "Layer",
@@ -32,7 +36,9 @@ __all__ = [
     "NamesrvSettings",
     "Program",
     "Setting",
+    "beside_namesrv",
     "broker_settings",
+    "controller_settings",
     "environment_layers",
     "file_layer",
     "is_loopback",

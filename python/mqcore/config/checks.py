@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT, Configuration
 from mqcore.config.existing import BEYOND_BODY_BYTES
-from mqcore.config.settings import BrokerSettings, is_loopback
+from mqcore.config.settings import BrokerSettings, ControllerSettings, is_loopback
 from mqcore.config.typed import ListenerSettings
 from mqcore.errors import ConfigurationError
 
@@ -73,6 +73,30 @@ def check_broker(settings: BrokerSettings) -> list[str]:
         warnings.append(
             f"{bound} is listened on, but clients are sent to {advertised}: set brokerIP1 to the "
             "address that they reach this machine at"
+        )
+    return warnings
+
+
+def check_controller(settings: ControllerSettings) -> list[str]:
+    """Returns warnings about a controller's settings.
+
+    Raises:
+        ConfigurationError: They cannot work together.
+    """
+    warnings = check_listener(settings.listener)
+    bound = settings.listener.host
+    entries = [entry.strip().partition("-") for entry in settings.peers.split(";")]
+    own = next((address for peer, _, address in entries if peer == settings.self_id), "")
+    host = own.rpartition(":")[0]
+    if host and is_loopback(bound) and not is_loopback(host):
+        warnings.append(
+            f"brokers are sent to {own} (controllerDLegerPeers), but only {bound} is listened on: "
+            "set bindAddress=0.0.0.0, or a network's address, to let others in"
+        )
+    if settings.allows_unclean:
+        warnings.append(
+            "enableElectUncleanMaster=true: a broker may become master that misses messages which "
+            "were acknowledged"
         )
     return warnings
 

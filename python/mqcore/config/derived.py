@@ -36,6 +36,12 @@ _TYPED: Final = (
         "",
         "The settings of a name server that come from its keys.",
     ),
+    (
+        "ControllerFields",
+        Program.CONTROLLER,
+        "controller.",
+        "The settings of a controller that come from its keys.",
+    ),
 )
 _TYPED_HEAD: Final = '''\
 """The fields of typed settings, each with the official key that it comes from.
@@ -48,7 +54,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-__all__ = ["BrokerFields", "ListenerSettings", "NamesrvFields"]
+__all__ = ["BrokerFields", "ControllerFields", "ListenerSettings", "NamesrvFields"]
 '''
 _POLICIES_HEAD: Final = '''\
 """What the fast path is given of the broker's settings and state, as the extension takes it.

@@ -43,11 +43,14 @@ class Program(Enum):
 
     BROKER = "broker"
     NAMESRV = "namesrv"
+    CONTROLLER = "controller"
 
 
 _TABLES = {
     Program.BROKER: ("broker", "store", "own", "server", "auth"),
-    Program.NAMESRV: ("namesrv", "server"),
+    # A name server may have a controller in it: what both have is its own.
+    Program.NAMESRV: ("controller", "namesrv", "server"),
+    Program.CONTROLLER: ("controller", "server"),
 }
 
 
@@ -60,6 +63,7 @@ class Fate(Enum):
     ENGINE = "engine"
     BROKER = "broker"
     NAMESRV = "namesrv"
+    CONTROLLER = "controller"
     SERVER = "server"
     INERT = "inert"
     REFUSED = "refused"
@@ -84,8 +88,8 @@ class Key:
         default: Our default, as a properties file would have it.
         default_5: The same of a broker that reports version 5.0 or later.
         fate: What becomes of it, and who reads it.
-        field: The field of typed settings that it becomes, `listener.` before one of a listener's;
-            empty for a key that only the store reads.
+        field: The field of typed settings that it becomes, `listener.` before one of a listener's,
+            `controller.` before one of a controller's; empty for a key that only the store reads.
         is_live: Whether a tool may change it while the broker runs.
         policy: The field of the fast path's policy or of the engine that it becomes, see
             `policy_fields` and `engine_rows`; or empty.
@@ -114,7 +118,10 @@ class Key:
 
 @cache
 def keys_of(program: Program) -> Mapping[str, Key]:
-    """Returns every key of a program by its name, in the order of the tables."""
+    """Returns every key of a program by its name, in the order of the tables.
+
+    Of a name that is in two of its tables the later row counts.
+    """
     keys = [key for table in _TABLES[program] for key in table_keys(table)]
     return MappingProxyType({key.name: key for key in keys})
 

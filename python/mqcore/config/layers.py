@@ -51,7 +51,7 @@ def environment_layers(environment: Mapping[str, str], program: Program) -> tupl
 
     Args:
         environment: As `os.environ`.
-        program: `broker` or `namesrv` is the middle of the names.
+        program: `broker`, `namesrv` or `controller` is the middle of the names.
     """
     below: dict[str, str] = {}
     if program is Program.BROKER and environment.get(_OFFICIAL_VARIABLE):

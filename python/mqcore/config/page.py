@@ -11,17 +11,18 @@ _HEAD = """\
 
 Made from the tables of keys by `python -m mqcore.config.page`; a test keeps it current.
 
-A broker reads `mqcore broker run -c FILE`, a name server `mqcore namesrv -c FILE`. A file is a
-properties file exactly as RocketMQ 4.9 and 5.x have it, or TOML (its name ends in `.toml`) with the
-same keys; in TOML a table `[broker]` or `[namesrv]` holds what only that program is to take. What
+A broker reads `mqcore broker run -c FILE`, a name server `mqcore namesrv -c FILE`, a controller
+`mqcore controller -c FILE`. A file is a properties file exactly as RocketMQ 4.9 and 5.x have it, or
+TOML (its name ends in `.toml`) with the same keys; in TOML a table `[broker]`, `[namesrv]` or
+`[controller]` holds what only that program is to take. What
 was set last in this list wins:
 
 1. the default; of `mqcore standalone` smaller files, and no port for slaves: {embedded},
    `haListenEnable=false`
 2. the variable `NAMESRV_ADDR`, as the official programs take it
 3. the file of `-c`
-4. variables `MQCORE_BROKER_KEY` and `MQCORE_NAMESRV_KEY`; case, dots and underscores of KEY do not
-   count: `MQCORE_BROKER_FLUSH_DISK_TYPE=SYNC_FLUSH`
+4. variables `MQCORE_BROKER_KEY`, `MQCORE_NAMESRV_KEY` and `MQCORE_CONTROLLER_KEY`; case, dots and
+   underscores of KEY do not count: `MQCORE_BROKER_FLUSH_DISK_TYPE=SYNC_FLUSH`
 5. `--set KEY=VALUE`, then flags such as `--port`
 6. the sizes of files that exist in the store: a broker could not read them with others
 
@@ -31,8 +32,8 @@ holds them once; secrets are masked in both.
 What becomes of a key:
 
 - *honoured*: it has its official effect. Those that are *live* can be changed while the
-  program runs, by `mqadmin updateBrokerConfig` or `updateNamesrvConfig`; others take effect with
-  the next start.
+  program runs, by `mqadmin updateBrokerConfig`, `updateNamesrvConfig` or `updateControllerConfig`;
+  others take effect with the next start.
 - *without effect*: known; where it is set to another value than the default, a
   warning at the start gives the reason.
 - *refused*: it promises durability, replication or access control that is not there. Another value
@@ -49,9 +50,14 @@ _SECTIONS = (
     ("broker", "Broker", "Keys of `BrokerConfig`."),
     ("store", "Store", "Keys of `MessageStoreConfig`."),
     ("own", "mqcore's own keys of a broker", "An official broker ignores them."),
-    ("server", "Connections and TLS", "Broker and name server take them."),
+    ("server", "Connections and TLS", "Broker, name server and controller take them."),
     ("auth", "Access control of 5.x", "Keys of `AuthConfig`."),
     ("namesrv", "Name server", "Keys of `NamesrvConfig`."),
+    (
+        "controller",
+        "Controller",
+        "Keys of `ControllerConfig`; with `enableControllerInNamesrv` a name server takes them.",
+    ),
 )
 _RELEASES = ("4.9", "5.3", "5.5")
 _LIVE = ("", "yes")

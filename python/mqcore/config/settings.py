@@ -1,4 +1,4 @@
-"""What broker and name server are built with: typed settings, made from a configuration.
+"""What the programs are built with: typed settings, made from a configuration.
 
 Frozen: who changes a setting makes a new one with `dataclasses.replace`. The fields that come from
 keys are made from the tables (`typed`); they hold the defaults, this file none.
@@ -7,14 +7,14 @@ keys are made from the tables (`typed`); they hold the defaults, this file none.
 import ipaddress
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from mqcore.config.effective import Configuration, resolved
-from mqcore.config.keys import Program
+from mqcore.config.keys import Program, keys_of
 from mqcore.config.layers import Layer
-from mqcore.config.typed import BrokerFields, ListenerSettings, NamesrvFields
+from mqcore.config.typed import BrokerFields, ControllerFields, ListenerSettings, NamesrvFields
 from mqcore.errors import ConfigurationError
 
 # An address of documentation: nothing is sent there, the system only returns which way it would go.
@@ -67,6 +67,19 @@ class NamesrvSettings(NamesrvFields):
     configuration: Configuration = field(repr=False, compare=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings(ControllerFields):
+    """A controller: the fields of its keys, and what else it is built with.
+
+    Attributes:
+        listener: Where it listens, unless `peers` has another port.
+        configuration: All settings with their sources: what an administrator is shown.
+    """
+
+    listener: ListenerSettings
+    configuration: Configuration = field(repr=False, compare=False)
+
+
 def broker_settings(configuration: Configuration | None = None) -> BrokerSettings:
     """Returns the settings of a broker; without a configuration all defaults.
 
@@ -97,6 +110,30 @@ def namesrv_settings(configuration: Configuration | None = None) -> NamesrvSetti
         **_values(NamesrvSettings, configuration)
         | {"listener": listener_settings(configuration), "configuration": configuration}
     )
+
+
+def controller_settings(configuration: Configuration | None = None) -> ControllerSettings:
+    """Returns the settings of a controller; without a configuration all defaults.
+
+    Args:
+        configuration: That of a controller, or of the name server that it is in.
+    """
+    configuration = configuration or resolved(Program.CONTROLLER, ())
+    return ControllerSettings(
+        **_values(ControllerSettings, configuration)
+        | {"listener": listener_settings(configuration), "configuration": configuration}
+    )
+
+
+def beside_namesrv(namesrv: NamesrvSettings) -> ControllerSettings:
+    """Returns the settings of the controller in a name server: those that were set there.
+
+    Without `controllerDLegerPeers` it listens on its usual port, where the name server listens on
+    the one of `listenPort`.
+    """
+    settings = controller_settings(namesrv.configuration)
+    usual = keys_of(Program.CONTROLLER)["listenPort"].default
+    return replace(settings, listener=replace(settings.listener, port=int(usual)))
 
 
 def settings_of_pairs(pairs: Mapping[str, str]) -> BrokerSettings:

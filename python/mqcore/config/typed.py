@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-__all__ = ["BrokerFields", "ListenerSettings", "NamesrvFields"]
+__all__ = ["BrokerFields", "ControllerFields", "ListenerSettings", "NamesrvFields"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +163,9 @@ class BrokerFields:
 class NamesrvFields:
     """The settings of a name server that come from its keys."""
 
-    kv_config_path: Annotated[Path, "kvConfigPath"]
+    scan_interval_ms: Annotated[int, "scanNotActiveBrokerInterval"]
     config_black_list: Annotated[str, "configBlackList"]
+    kv_config_path: Annotated[Path, "kvConfigPath"]
     gives_order_conf: Annotated[bool, "orderMessageEnable"]
     gives_order_conf_to_brokers: Annotated[bool, "returnOrderTopicConfigToBroker"]
     lists_all_topics: Annotated[bool, "enableAllTopicList"]
@@ -172,9 +173,26 @@ class NamesrvFields:
     registration_deletes_topics: Annotated[bool, "deleteTopicWithBrokerRegistration"]
     notifies_min_broker_id: Annotated[bool, "notifyMinBrokerIdChanged"]
     has_acting_master: Annotated[bool, "supportActingMaster"]
-    scan_interval_ms: Annotated[int, "scanNotActiveBrokerInterval"]
     topics_max: Annotated[int, "namesrvTopicsMax"]
     topics_per_registration_max: Annotated[int, "topicsPerRegistrationMax"]
     brokers_max: Annotated[int, "brokersMax"]
     waits_for_service: Annotated[bool, "needWaitForService"]
     wait_for_service_s: Annotated[int, "waitSecondsForService"]
+    has_controller: Annotated[bool, "enableControllerInNamesrv"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerFields:
+    """The settings of a controller that come from its keys."""
+
+    peers: Annotated[str, "controllerDLegerPeers"]
+    self_id: Annotated[str, "controllerDLegerSelfId"]
+    group: Annotated[str, "controllerDLegerGroup"]
+    store_dir: Annotated[Path, "controllerStorePath"]
+    scan_interval_ms: Annotated[int, "scanNotActiveBrokerInterval"]
+    scan_masters_interval_ms: Annotated[int, "scanInactiveMasterInterval"]
+    elections_max: Annotated[int, "electMasterMaxRetryCount"]
+    allows_unclean: Annotated[bool, "enableElectUncleanMaster"]
+    notifies_roles: Annotated[bool, "notifyBrokerRoleChanged"]
+    config_black_list: Annotated[str, "configBlackList"]
+    in_sync_min: Annotated[int, "mqcoreMinInSyncReplicas"]

@@ -8,9 +8,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
 
 from mqcore.config import NamesrvSettings, parse_properties
+from mqcore.config.amending import amended, properties_text
 from mqcore.errors import ConfigFileError, MQError, RefusedError
 from mqcore.namesrv import answers, bodies
-from mqcore.namesrv.amend import amended, properties_text
 from mqcore.namesrv.kv import ORDER_NAMESPACE, read_kv
 from mqcore.namesrv.routes import RouteLimits, RouteTable
 from mqcore.namesrv.shapes import MasterAddresses, MinIdChange, Registration
@@ -32,6 +32,10 @@ _log = logging.getLogger(__name__)
 
 # Below it (3.0.11) a broker registers with a bare table of topics.
 _VERSION_OF_BODIES = 37
+# The official black list, which the configuration may make longer and not shorter.
+_BLACK_LIST = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
+# Whose keys a tool is shown.
+_TABLES = ("namesrv", "server")
 _UNIT = 1
 _UNIT_SUBSCRIPTION = 2
 # A longer body is read beside the loop: a megabyte takes some 30 ms.
@@ -351,7 +355,7 @@ class Requests:
             pairs = parse_properties(request.body.decode(), "the request")
         except (UnicodeDecodeError, ConfigFileError) as error:
             raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
-        self.settings = amended(self.settings, pairs)
+        self.settings = amended(self.settings, pairs, _BLACK_LIST, "name server")
         self.table.deletes_missing_topics = self.settings.registration_deletes_topics
         # Some of them decide what is in a route.
         self._encoded.clear()
@@ -360,7 +364,7 @@ class Requests:
 
     def config(self, request: Request) -> Command:
         """GET_NAMESRV_CONFIG."""
-        return request.answer(body=properties_text(self.settings).encode())
+        return request.answer(body=properties_text(self.settings.configuration, _TABLES).encode())
 
     # The KV configuration.
 

@@ -14,9 +14,13 @@ from mqcore.native._native import (  # noqa: E402
     Appended,
     AppendedMany,
     Blank,
+    BrokerSetView,
     CheckedHalves,
     CheckQuestion,
     ConsumerOffsets,
+    ControllerAnswer,
+    ControllerNode,
+    ControllerStanding,
     DamagedRecord,
     Delivered,
     EndedLink,
@@ -73,6 +77,7 @@ from mqcore.native._native import (  # noqa: E402
     sql_fault,
     write_state,
 )
+from mqcore.native.controller import AlterSetRow, CandidateRow, ElectRow  # noqa: E402
 from mqcore.native.existing import existing_sizes, is_new_store  # noqa: E402
 from mqcore.native.fast_path import (  # noqa: E402
     FastPath,
@@ -115,20 +120,27 @@ from mqcore.native.wire import (  # noqa: E402
 )
 
 __all__ = [
+    "AlterSetRow",
     "Appended",
     "AppendedMany",
     "BatchMessage",
     "Blank",
     "BrokerPolicy",
+    "BrokerSetView",
     "CallTable",
+    "CandidateRow",
     "CheckQuestion",
     "CheckRules",
     "CheckedHalves",
     "Command",
     "Compression",
     "ConsumerOffsets",
+    "ControllerAnswer",
+    "ControllerNode",
+    "ControllerStanding",
     "DamagedRecord",
     "Delivered",
+    "ElectRow",
     "EncodedParts",
     "EndedLink",
     "ExpressionBits",

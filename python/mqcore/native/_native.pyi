@@ -12,6 +12,7 @@ from typing_extensions import Buffer, CapsuleType, disjoint_base
 
 from mqcore.model.queues import MessageQueue
 from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
+from mqcore.native.controller import AlterSetRow, ElectRow
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.policies import BrokerPolicy
@@ -23,12 +24,16 @@ __all__ = [
     "Appended",
     "AppendedMany",
     "Blank",
+    "BrokerSetView",
     "CallTable",
     "CheckQuestion",
     "CheckedHalves",
     "ColumnBatch",
     "Command",
     "ConsumerOffsets",
+    "ControllerAnswer",
+    "ControllerNode",
+    "ControllerStanding",
     "DamagedRecord",
     "Delivered",
     "Drained",
@@ -2245,3 +2250,127 @@ class ReplicationSlave:
 
     def stop(self) -> None:
         """Closes the connection and ends its thread. Does nothing without one."""
+
+@final
+class BrokerSetView:
+    """What a controller keeps of a broker name.
+
+    Attributes:
+        cluster: Its cluster.
+        next_id: The next id that is given.
+        master: The master's id; None where there is none.
+        master_address: The master's address.
+        master_epoch: Grows with every master.
+        in_sync: Ids of brokers that have every message that may have been acknowledged, in order.
+        set_epoch: Grows with every change of that set.
+        replicas: Ids and addresses of all brokers, in order.
+        eligible: Ids of brokers that may be elected beside the set, in order.
+    """
+
+    __match_args__ = (
+        "cluster",
+        "next_id",
+        "master",
+        "master_address",
+        "master_epoch",
+        "in_sync",
+        "set_epoch",
+        "replicas",
+        "eligible",
+    )
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def next_id(self) -> int: ...
+    @property
+    def master(self) -> int | None: ...
+    @property
+    def master_address(self) -> str | None: ...
+    @property
+    def master_epoch(self) -> int: ...
+    @property
+    def in_sync(self) -> list[int]: ...
+    @property
+    def set_epoch(self) -> int: ...
+    @property
+    def replicas(self) -> list[tuple[int, str]]: ...
+    @property
+    def eligible(self) -> list[int]: ...
+
+@final
+class ControllerAnswer:
+    """What came of a request to a controller.
+
+    Attributes:
+        code: The official code.
+        remark: Why it was refused; empty where it was done.
+        is_changed: Whether the state is another one.
+        view: The broker name behind it; None where it is not known.
+    """
+
+    __match_args__ = ("code", "remark", "is_changed", "view")
+    @property
+    def code(self) -> int: ...
+    @property
+    def remark(self) -> str: ...
+    @property
+    def is_changed(self) -> bool: ...
+    @property
+    def view(self) -> BrokerSetView | None: ...
+
+@final
+class ControllerStanding:
+    """The state of a controller among its peers.
+
+    Attributes:
+        is_leader: Whether what it is asked can be agreed on.
+        applied: Entries that were applied since its log began.
+        failure: Why nothing is agreed on any more; None where nothing failed.
+    """
+
+    __match_args__ = ("is_leader", "applied", "failure")
+    @property
+    def is_leader(self) -> bool: ...
+    @property
+    def applied(self) -> int: ...
+    @property
+    def failure(self) -> str | None: ...
+
+@final
+class ControllerNode:
+    """A controller's log and state: what it answers is durable.
+
+    Raises:
+        StoreIOError: The log cannot be read or written.
+        ForeignFileError: Another controller runs on the directory, or the log is damaged.
+    """
+
+    def __new__(cls, directory: Path) -> Self: ...
+    def alter_set(self, row: AlterSetRow) -> ControllerAnswer:
+        """A master wants another set."""
+
+    def elect(self, row: ElectRow) -> ControllerAnswer:
+        """Somebody wants a master."""
+
+    def apply_id(self, cluster: str, name: str, id: int, check_code: str) -> ControllerAnswer:
+        """A broker wants an id."""
+
+    def register(self, name: str, id: int, address: str) -> ControllerAnswer:
+        """A broker with an id is there."""
+
+    def clean(
+        self, name: str, ids: Sequence[int], alive: Sequence[int], allows_living: bool
+    ) -> ControllerAnswer:
+        """Brokers are to be forgotten; without ids the whole name."""
+
+    def view(self, name: str) -> BrokerSetView | None:
+        """Returns what is kept of a broker name; None where it is not known."""
+
+    def names(self) -> list[str]:
+        """Returns every broker name, in order."""
+
+    def standing(self) -> ControllerStanding:
+        """Returns its state among its peers."""
+
+    def close(self) -> None:
+        """Closes the log. Does nothing the second time."""

@@ -32,6 +32,7 @@ _ANSWERERS = {
     AnsweredBy.NATIVE: ("broker (native)", "the broker's fast path, in Rust"),
     AnsweredBy.BROKER: ("broker", "the broker's handlers, in Python"),
     AnsweredBy.NAMESRV: ("name server", "the name server"),
+    AnsweredBy.CONTROLLER: ("controller", "the controller"),
     AnsweredBy.CLIENT: ("client", "clients of a group: the broker sends it to them"),
 }
 

@@ -32,6 +32,7 @@ class AnsweredBy(Flag):
     # The broker's handlers in Python.
     BROKER = auto()
     NAMESRV = auto()
+    CONTROLLER = auto()
     # Requests that a broker sends to its clients.
     CLIENT = auto()
 
@@ -96,6 +97,7 @@ def _unanswered(number: int, family: Family, since: str, reason: str, *, until: 
 _NATIVE: Final = AnsweredBy.NATIVE
 _BROKER: Final = AnsweredBy.BROKER
 _NAMESRV: Final = AnsweredBy.NAMESRV
+_CONTROLLER: Final = AnsweredBy.CONTROLLER
 _CLIENT: Final = AnsweredBy.CLIENT
 
 _UNUSED: Final = "only a number: no official release from 4.9 on sends or answers it"
@@ -112,7 +114,6 @@ _ROCKSDB: Final = "no state is kept in RocksDB"
 _STATIC_TOPICS: Final = "static topics (logical queues over several brokers) are not implemented"
 _CONTAINER: Final = "a process holds one broker; broker containers are not implemented"
 _REPLICATION: Final = "only with a controller or acting masters, which are not implemented"
-_CONTROLLER: Final = "the controller is not implemented"
 _BETWEEN_CONTROLLERS: Final = (
     "an entry of the official controllers' Raft log, never sent to a broker"
 )
@@ -255,24 +256,24 @@ class RequestCode(IntEnum):
     GET_BROKER_MEMBER_GROUP = Row(901, Family.ROUTES, _NAMESRV, "5.0.0")
     ADD_BROKER = _unanswered(902, Family.CONTAINER, "5.0.0", _CONTAINER)
     REMOVE_BROKER = _unanswered(903, Family.CONTAINER, "5.0.0", _CONTAINER)
-    BROKER_HEARTBEAT = Row(904, Family.ROUTES, _NAMESRV, "5.0.0")
+    BROKER_HEARTBEAT = Row(904, Family.ROUTES, _NAMESRV | _CONTROLLER, "5.0.0")
     NOTIFY_MIN_BROKER_ID_CHANGE = _unanswered(905, Family.ROUTES, "5.0.0", _REPLICATION)
     EXCHANGE_BROKER_HA_INFO = _unanswered(906, Family.REPLICATION, "5.0.0", _REPLICATION)
     GET_BROKER_HA_STATUS = Row(907, Family.REPLICATION, _BROKER, "5.0.0")
     RESET_MASTER_FLUSH_OFFSET = _unanswered(908, Family.REPLICATION, "5.0.0", _REPLICATION)
-    CONTROLLER_ALTER_SYNC_STATE_SET = _unanswered(1001, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    CONTROLLER_ELECT_MASTER = _unanswered(1002, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    CONTROLLER_REGISTER_BROKER = _unanswered(1003, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    CONTROLLER_GET_REPLICA_INFO = _unanswered(1004, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    CONTROLLER_GET_METADATA_INFO = _unanswered(1005, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    CONTROLLER_GET_SYNC_STATE_DATA = _unanswered(1006, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    CONTROLLER_ALTER_SYNC_STATE_SET = Row(1001, Family.CONTROLLER, _CONTROLLER, "5.0.0")
+    CONTROLLER_ELECT_MASTER = Row(1002, Family.CONTROLLER, _CONTROLLER, "5.0.0")
+    CONTROLLER_REGISTER_BROKER = Row(1003, Family.CONTROLLER, _CONTROLLER, "5.0.0")
+    CONTROLLER_GET_REPLICA_INFO = Row(1004, Family.CONTROLLER, _CONTROLLER, "5.0.0")
+    CONTROLLER_GET_METADATA_INFO = Row(1005, Family.CONTROLLER, _CONTROLLER, "5.0.0")
+    CONTROLLER_GET_SYNC_STATE_DATA = Row(1006, Family.CONTROLLER, _CONTROLLER, "5.0.0")
     GET_BROKER_EPOCH_CACHE = _unanswered(1007, Family.REPLICATION, "5.0.0", _REPLICATION)
     NOTIFY_BROKER_ROLE_CHANGED = _unanswered(1008, Family.REPLICATION, "5.0.0", _REPLICATION)
-    UPDATE_CONTROLLER_CONFIG = _unanswered(1009, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    GET_CONTROLLER_CONFIG = _unanswered(1010, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    CLEAN_BROKER_DATA = _unanswered(1011, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    CONTROLLER_GET_NEXT_BROKER_ID = _unanswered(1012, Family.CONTROLLER, "5.1.1", _CONTROLLER)
-    CONTROLLER_APPLY_BROKER_ID = _unanswered(1013, Family.CONTROLLER, "5.1.1", _CONTROLLER)
+    UPDATE_CONTROLLER_CONFIG = Row(1009, Family.CONTROLLER, _CONTROLLER, "5.0.0")
+    GET_CONTROLLER_CONFIG = Row(1010, Family.CONTROLLER, _CONTROLLER, "5.0.0")
+    CLEAN_BROKER_DATA = Row(1011, Family.CONTROLLER, _CONTROLLER, "5.0.0")
+    CONTROLLER_GET_NEXT_BROKER_ID = Row(1012, Family.CONTROLLER, _CONTROLLER, "5.1.1")
+    CONTROLLER_APPLY_BROKER_ID = Row(1013, Family.CONTROLLER, _CONTROLLER, "5.1.1")
     BROKER_CLOSE_CHANNEL_REQUEST = _unanswered(
         1014, Family.CONTROLLER, "5.2.0", _BETWEEN_CONTROLLERS
     )

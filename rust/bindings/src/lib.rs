@@ -17,6 +17,7 @@
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
 //! | `replication` | the classes over the threads of replication |
+//! | `controller` | the class over a controller's log and state |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
 //! | `many` | the columns of `append_many` |
@@ -55,6 +56,7 @@ mod calls;
 mod columns;
 mod connection;
 mod consumer_offsets;
+mod controller;
 mod direct;
 mod draft;
 mod drained;
@@ -107,6 +109,8 @@ mod _native {
     use crate::connection::FastPathConnection;
     #[pymodule_export]
     use crate::consumer_offsets::ConsumerOffsets;
+    #[pymodule_export]
+    use crate::controller::{BrokerSetView, ControllerAnswer, ControllerNode, ControllerStanding};
     #[pymodule_export]
     use crate::draft::encode_properties;
     #[pymodule_export]

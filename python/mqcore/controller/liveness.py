@@ -1,0 +1,151 @@
+"""Who is alive: a table of heartbeats, with the time passed in.
+
+It is this controller's memory and never written: a controller that starts knows of nobody. For the
+time of one heartbeat time-out it then takes nobody for dead that it has not heard of: brokers need
+that long to find it (`DefaultBrokerHeartbeatManager` elects at once). Knows no connection: a
+channel is only a name for where a heartbeat came from.
+
+Two more differences: the channel of a broker that reconnected is remembered, so that its end is
+noticed; and such a broker is known by what it reports now, where the official table keeps the
+largest epoch and offset that it ever reported.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from mqcore.native import CandidateRow
+
+__all__ = ["BrokerKey", "Heartbeat", "Liveness"]
+
+# As official brokers are given where they set nothing (DEFAULT_BROKER_CHANNEL_EXPIRED_TIME).
+TIMEOUT_DEFAULT_MS = 10_000
+# A broker that asks for more would be taken for alive for as long.
+TIMEOUT_MAX_MS = 600_000
+# Brokers at the most: as many names as a controller keeps, with some brokers each.
+BROKERS_MAX = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerKey:
+    """A broker.
+
+    Attributes:
+        cluster: Its cluster.
+        name: Its broker name.
+        broker_id: The id that a controller gave it.
+    """
+
+    cluster: str
+    name: str
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a broker reports of itself.
+
+    Attributes:
+        timeout_ms: It is taken for dead when nothing came for so long.
+        epoch: The last epoch in its log, -1 for none.
+        max_offset: Where its log ends, -1 where it did not report it.
+        priority: Of equal candidates the smaller number wins.
+    """
+
+    timeout_ms: int = TIMEOUT_DEFAULT_MS
+    epoch: int = -1
+    max_offset: int = -1
+    priority: int = (1 << 31) - 1
+
+
+@dataclass(slots=True)
+class _Live:
+    heard_ms: int
+    timeout_ms: int
+    channel: Hashable
+    epoch: int
+    max_offset: int
+    priority: int
+
+    def is_late(self, now_ms: int) -> bool:
+        return now_ms - self.heard_ms > self.timeout_ms
+
+
+class Liveness:
+    """The brokers that were heard of lately."""
+
+    def __init__(self, now_ms: int) -> None:
+        """Knows of nobody."""
+        self._brokers: dict[BrokerKey, _Live] = {}
+        self._began_ms = now_ms
+        # Known to be dead, while those that are not known may be alive.
+        self._gone: set[BrokerKey] = set()
+
+    def __len__(self) -> int:
+        """Returns how many are known."""
+        return len(self._brokers)
+
+    def heard(self, key: BrokerKey, beat: Heartbeat, channel: Hashable, now_ms: int) -> bool:
+        """Takes a heartbeat; returns whether the broker was not known before.
+
+        Args:
+            key: Whose.
+            beat: What it reports.
+            channel: Where it came from.
+            now_ms: The time.
+        """
+        timeout_ms = min(max(beat.timeout_ms, 1), TIMEOUT_MAX_MS)
+        self._gone.discard(key)
+        live = self._brokers.get(key)
+        if live is None:
+            if len(self._brokers) >= BROKERS_MAX:
+                return False
+            self._brokers[key] = _Live(
+                now_ms, timeout_ms, channel, beat.epoch, beat.max_offset, beat.priority
+            )
+            return True
+        is_anew = live.channel != channel
+        live.heard_ms, live.timeout_ms, live.channel = now_ms, timeout_ms, channel
+        live.priority = beat.priority
+        if is_anew or (beat.epoch, beat.max_offset) > (live.epoch, live.max_offset):
+            live.epoch, live.max_offset = beat.epoch, beat.max_offset
+        return False
+
+    def closed(self, channel: Hashable) -> list[BrokerKey]:
+        """Forgets the brokers of a channel that has ended, and returns them."""
+        gone = [key for key, live in self._brokers.items() if live.channel == channel]
+        self._forget(gone)
+        return gone
+
+    def expired(self, now_ms: int) -> list[tuple[BrokerKey, Hashable]]:
+        """Forgets the brokers not heard of for too long; returns them with their channels."""
+        late = [(key, live.channel) for key, live in self._brokers.items() if live.is_late(now_ms)]
+        self._forget(key for key, _ in late)
+        if now_ms - self._began_ms > TIMEOUT_DEFAULT_MS:
+            self._gone.clear()
+        return late
+
+    def _forget(self, keys: Iterable[BrokerKey]) -> None:
+        for key in keys:
+            del self._brokers[key]
+            self._gone.add(key)
+
+    def is_alive(self, key: BrokerKey, now_ms: int) -> bool:
+        """Returns whether a broker was heard of lately."""
+        live = self._brokers.get(key)
+        return live is not None and not live.is_late(now_ms)
+
+    def may_be_alive(self, key: BrokerKey, now_ms: int) -> bool:
+        """Returns whether a broker is alive, or has not had the time to report."""
+        if key in self._brokers:
+            return self.is_alive(key, now_ms)
+        return key not in self._gone and now_ms - self._began_ms <= TIMEOUT_DEFAULT_MS
+
+    def candidates(self, keys: Iterable[BrokerKey], now_ms: int) -> list[CandidateRow]:
+        """Returns those of some brokers that are alive, as an election takes them."""
+        found = []
+        for key in keys:
+            live = self._brokers.get(key)
+            if live is not None and not live.is_late(now_ms):
+                row = CandidateRow(key.broker_id, live.epoch, live.max_offset, live.priority)
+                found.append(row)
+        return found

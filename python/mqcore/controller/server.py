@@ -1,0 +1,155 @@
+"""A running controller: the log behind a listener, and the rounds that notice who is gone.
+
+    controller = Controller(settings)
+    address = await controller.start()          # with the port that was chosen
+    ...
+    await controller.stop()
+
+All methods belong to the event loop's thread.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+from mqcore.clock import monotonic_ms
+from mqcore.config import ControllerSettings
+from mqcore.config.budget import memory_plan
+from mqcore.controller.peers import Peers, peers_of
+from mqcore.controller.requests import Requests
+from mqcore.errors import MQError
+from mqcore.native import ControllerNode
+from mqcore.periodic import PeriodicTasks
+from mqcore.remoting import (
+    Address,
+    Link,
+    LinkEvents,
+    Server,
+    TcpAddress,
+    limits_of,
+    listen_as,
+)
+
+__all__ = ["Controller"]
+
+_log = logging.getLogger(__name__)
+
+
+class Controller(LinkEvents):
+    """One controller.
+
+    Attributes:
+        server: The listening half, None before `start`.
+    """
+
+    def __init__(
+        self, settings: ControllerSettings, *, clock: Callable[[], int] = monotonic_ms
+    ) -> None:
+        """Reads the settings; opens nothing yet.
+
+        Args:
+            settings: The settings.
+            clock: Returns milliseconds that never step back.
+
+        Raises:
+            ConfigurationError: The peers cannot be understood.
+        """
+        self._settings = settings
+        self._clock = clock
+        self._peers: Peers = peers_of(settings)
+        self._requests: Requests | None = None
+        self.server: Server | None = None
+        self._ports: dict[str, int] = {}
+        self._tasks = PeriodicTasks()
+        # What is stopped, the last first.
+        self._started = AsyncExitStack()
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The port that is listened on, by the program's name."""
+        return dict(self._ports)
+
+    @property
+    def requests(self) -> Requests:
+        """The handlers, with who is alive.
+
+        Raises:
+            RuntimeError: It has not started.
+        """
+        if self._requests is None:
+            raise RuntimeError("the controller has not started")
+        return self._requests
+
+    async def start(self) -> Address:
+        """Opens the log and listens; returns the address with the port that was chosen.
+
+        Raises:
+            StoreError: The log cannot be opened.
+            AddressError: The address cannot be listened on.
+            TlsError: Certificates or keys cannot be used.
+        """
+        settings = self._settings
+        listener = replace(settings.listener, port=self._peers.own_port)
+        limits = limits_of(listener, memory_plan(settings.configuration))
+        async with AsyncExitStack() as starting:
+            node = await asyncio.to_thread(ControllerNode, settings.store_dir)
+            starting.push_async_callback(asyncio.to_thread, node.close)
+            requests = Requests(settings, node, self._peers, clock=self._clock)
+            starting.push_async_callback(requests.elections.close)
+            server = Server(requests.dispatcher(), limits=limits, events=[self])
+            starting.push_async_callback(server.close)
+            self._requests = requests
+            address = await listen_as(server, listener)
+            self.server = server
+            if isinstance(address, TcpAddress):
+                self._ports["controller"] = address.port
+                requests.peers = self._peers.at(address.port)
+            starting.push_async_callback(self._tasks.stop)
+            self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
+            self._tasks.every(
+                "scan masters", requests.elections.look, period_s=self._scan_masters_s
+            )
+            self._started = starting.pop_all()
+        return address
+
+    async def stop(self) -> None:
+        """Accepts nothing more, answers what is half done, and closes everything."""
+        self.server = None
+        await self._started.aclose()
+
+    def closed(self, link: Link) -> None:
+        """Takes the brokers of a connection for dead: they are gone with it."""
+        for key in self.requests.liveness.closed(link):
+            self._go_on(self.requests.elections.lost(key))
+
+    def look(self) -> None:
+        """Makes one round: brokers not heard of for too long are taken for dead."""
+        for key, channel in self.requests.liveness.expired(self._clock()):
+            _log.warning("broker %s %d was not heard of for too long", key.name, key.broker_id)
+            if isinstance(channel, Link):
+                channel.close()
+            self._go_on(self.requests.elections.lost(key))
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has a master elected beside everything else."""
+        if self.server is None:
+            work.close()
+        else:
+            self.server.hub.spawn(_reported(work))
+
+    def _scan_s(self) -> float:
+        return self.requests.settings.scan_interval_ms / 1000
+
+    def _scan_masters_s(self) -> float:
+        return self.requests.settings.scan_masters_interval_ms / 1000
+
+
+async def _reported(work: Coroutine[Any, Any, None]) -> None:
+    """Does work that nobody waits for; the next round tries again what failed."""
+    try:
+        await work
+    except MQError:
+        _log.exception("a master could not be elected")

@@ -1,0 +1,341 @@
+//! The class over a controller's log and state. Each method unpacks, calls with the GIL kept or released,
+//! maps the error.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mqcore_consensus::{Consensus, ConsensusError, Machine, Single};
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::error::Error;
+use mqcore_replica::controller::{
+    AlterSet, Answer, ApplyId, AskedBy, Candidate, Clean, ControllerState, Elect, Epochs, Event,
+    Register, View,
+};
+use pyo3::prelude::*;
+
+use crate::errors::raised;
+use crate::frozen::frozen;
+use crate::gil::{Gil, gil_call};
+
+frozen! {
+    /// What a controller keeps of a broker name.
+    BrokerSetView {
+        /// Its cluster.
+        cluster: String,
+        /// The next id that is given.
+        next_id: i64,
+        /// The master's id; None where there is none.
+        master: Option<i64>,
+        /// The master's address.
+        master_address: Option<String>,
+        /// Grows with every master.
+        master_epoch: i32,
+        /// Ids of brokers that have every message that may have been acknowledged, in order.
+        in_sync: Vec<i64>,
+        /// Grows with every change of that set.
+        set_epoch: i32,
+        /// Ids and addresses of all brokers, in order.
+        replicas: Vec<(i64, String)>,
+        /// Ids of brokers that may be elected beside the set, in order.
+        eligible: Vec<i64>,
+    }
+
+    /// What came of a request to a controller.
+    ControllerAnswer {
+        /// The official code.
+        code: i32,
+        /// Why it was refused; empty where it was done.
+        remark: String,
+        /// Whether the state is another one.
+        is_changed: bool,
+        /// The broker name behind it; None where it is not known.
+        view: Option<Py<BrokerSetView>>,
+    }
+
+    /// The state of a controller among its peers.
+    ControllerStanding {
+        /// Whether what it is asked can be agreed on.
+        is_leader: bool,
+        /// Entries that were applied since its log began.
+        applied: u64,
+        /// Why nothing is agreed on any more; None where nothing failed.
+        failure: Option<String>,
+    }
+}
+
+/// `AlterSetRow`.
+#[derive(FromPyObject)]
+pub(crate) struct AlterSetRow {
+    name: String,
+    master: i64,
+    master_epoch: i32,
+    set_epoch: i32,
+    in_sync: Vec<i64>,
+    alive: Vec<i64>,
+    in_sync_min: u32,
+}
+
+/// `ElectRow`.
+#[derive(FromPyObject)]
+pub(crate) struct ElectRow {
+    name: String,
+    broker_id: Option<i64>,
+    is_designated: bool,
+    master_epoch: i32,
+    set_epoch: i32,
+    alive: Vec<CandidateRow>,
+    allows_unclean: bool,
+    in_sync_min: u32,
+}
+
+/// `CandidateRow`.
+#[derive(FromPyObject)]
+pub(crate) struct CandidateRow {
+    id: i64,
+    epoch: i32,
+    max_offset: i64,
+    priority: i32,
+}
+
+impl From<AlterSetRow> for Event {
+    fn from(row: AlterSetRow) -> Self {
+        Self::AlterSet(AlterSet {
+            name: row.name,
+            master: row.master,
+            seen: Epochs {
+                master: row.master_epoch,
+                set: row.set_epoch,
+            },
+            in_sync: row.in_sync.into_iter().collect(),
+            alive: row.alive.into_iter().collect(),
+            in_sync_min: row.in_sync_min,
+        })
+    }
+}
+
+impl From<ElectRow> for Event {
+    fn from(row: ElectRow) -> Self {
+        let asked_by = match (row.broker_id, row.is_designated) {
+            (None, _) => AskedBy::Controller,
+            (Some(id), false) => AskedBy::Broker(id),
+            (Some(id), true) => AskedBy::Administrator(id),
+        };
+        let candidate = |each: CandidateRow| Candidate {
+            id: each.id,
+            epoch: each.epoch,
+            max_offset: each.max_offset,
+            priority: each.priority,
+        };
+        Self::Elect(Elect {
+            name: row.name,
+            asked_by,
+            seen: Epochs {
+                master: row.master_epoch,
+                set: row.set_epoch,
+            },
+            alive: row.alive.into_iter().map(candidate).collect(),
+            allows_unclean: row.allows_unclean,
+            in_sync_min: row.in_sync_min,
+        })
+    }
+}
+
+/// The state as the log's machine: entries are events.
+#[derive(Default)]
+struct Brokers(ControllerState);
+
+impl Machine for Brokers {
+    type Answer = Answer;
+
+    fn apply(&mut self, entry: &[u8]) -> Result<Answer, String> {
+        let event = Event::decode(entry).map_err(|fault| fault.to_string())?;
+        Ok(self.0.apply(&event))
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        self.0.encode()
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.0 = ControllerState::decode(bytes).map_err(|fault| fault.to_string())?;
+        Ok(())
+    }
+}
+
+type Node = Single<RealDisk, Brokers>;
+
+/// A controller's log and state: what it answers is durable.
+#[pyclass(frozen, module = "mqcore.native._native")]
+pub(crate) struct ControllerNode {
+    // Taken by `close`, which gives the lock of the directory back.
+    inside: Mutex<Option<Arc<Node>>>,
+}
+
+#[pymethods]
+impl ControllerNode {
+    #[new]
+    fn new(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
+        let opened = gil_call(py, Gil::Released, || {
+            Single::open(RealDisk, &directory, Brokers::default())
+        });
+        let node = opened.map_err(|error| failed(py, &error))?;
+        Ok(Self {
+            inside: Mutex::new(Some(Arc::new(node))),
+        })
+    }
+
+    /// A master wants another set.
+    fn alter_set(&self, py: Python<'_>, row: AlterSetRow) -> PyResult<ControllerAnswer> {
+        self.asked(py, &row.into())
+    }
+
+    /// Somebody wants a master.
+    fn elect(&self, py: Python<'_>, row: ElectRow) -> PyResult<ControllerAnswer> {
+        self.asked(py, &row.into())
+    }
+
+    /// A broker wants an id.
+    fn apply_id(
+        &self,
+        py: Python<'_>,
+        cluster: String,
+        name: String,
+        id: i64,
+        check_code: String,
+    ) -> PyResult<ControllerAnswer> {
+        self.asked(
+            py,
+            &Event::ApplyId(ApplyId {
+                cluster,
+                name,
+                id,
+                check_code,
+            }),
+        )
+    }
+
+    /// A broker with an id is there.
+    fn register(
+        &self,
+        py: Python<'_>,
+        name: String,
+        id: i64,
+        address: String,
+    ) -> PyResult<ControllerAnswer> {
+        self.asked(py, &Event::Register(Register { name, id, address }))
+    }
+
+    /// Brokers are to be forgotten; without ids the whole name.
+    fn clean(
+        &self,
+        py: Python<'_>,
+        name: String,
+        ids: Vec<i64>,
+        alive: Vec<i64>,
+        allows_living: bool,
+    ) -> PyResult<ControllerAnswer> {
+        self.asked(
+            py,
+            &Event::Clean(Clean {
+                name,
+                ids: ids.into_iter().collect::<BTreeSet<_>>(),
+                allows_living,
+                alive: alive.into_iter().collect(),
+            }),
+        )
+    }
+
+    /// What is kept of a broker name; None where it is not known.
+    fn view(&self, py: Python<'_>, name: &str) -> PyResult<Option<BrokerSetView>> {
+        let node = self.node(py)?;
+        let view = gil_call(py, Gil::Kept, || node.look(|state| state.0.view(name)));
+        Ok(view.map(shown))
+    }
+
+    /// Every broker name, in order.
+    fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let node = self.node(py)?;
+        Ok(gil_call(py, Gil::Kept, || {
+            node.look(|state| state.0.sets().map(|(name, _)| name.to_owned()).collect())
+        }))
+    }
+
+    /// Its state among its peers.
+    fn standing(&self, py: Python<'_>) -> PyResult<ControllerStanding> {
+        let node = self.node(py)?;
+        let standing = gil_call(py, Gil::Kept, || node.standing());
+        Ok(ControllerStanding {
+            is_leader: standing.is_leader,
+            applied: standing.applied,
+            failure: standing.failure,
+        })
+    }
+
+    /// Closes the log. Does nothing the second time.
+    fn close(&self, py: Python<'_>) {
+        let node = self.locked().take();
+        gil_call(py, Gil::Released, || drop(node));
+    }
+}
+
+impl ControllerNode {
+    fn locked(&self) -> std::sync::MutexGuard<'_, Option<Arc<Node>>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn node(&self, py: Python<'_>) -> PyResult<Arc<Node>> {
+        let node = self.locked().clone();
+        node.ok_or_else(|| raised(py, &Error::Closed))
+    }
+
+    /// Answers at once what changes nothing; has everything else agreed on.
+    fn asked(&self, py: Python<'_>, event: &Event) -> PyResult<ControllerAnswer> {
+        let node = self.node(py)?;
+        let answered = gil_call(py, Gil::Released, || {
+            match node.look(|state| state.0.answer_without_change(event)) {
+                Some(answer) => Ok(answer),
+                None => node.propose(&event.encode()),
+            }
+        });
+        let answer = answered.map_err(|error| failed(py, &error))?;
+        let view = answer.view.map(|view| Py::new(py, shown(view)));
+        Ok(ControllerAnswer {
+            code: answer.code.number(),
+            remark: answer.remark,
+            is_changed: answer.is_changed,
+            view: view.transpose()?,
+        })
+    }
+}
+
+fn shown(view: View) -> BrokerSetView {
+    BrokerSetView {
+        cluster: view.cluster,
+        next_id: view.next_id,
+        master: view.master,
+        master_address: view.master_address,
+        master_epoch: view.master_epoch,
+        in_sync: view.in_sync,
+        set_epoch: view.set_epoch,
+        replicas: view.replicas,
+        eligible: view.eligible,
+    }
+}
+
+/// The exception for what a controller could not agree on.
+fn failed(py: Python<'_>, error: &ConsensusError) -> PyErr {
+    match error {
+        ConsensusError::Log(error) => raised(py, error),
+        ConsensusError::TooLong {
+            len_bytes: _,
+            max_bytes,
+        } => raised(
+            py,
+            &Error::Limit {
+                what: "bytes of an entry of a controller's log".to_owned(),
+                limit: *max_bytes as u64,
+            },
+        ),
+    }
+}

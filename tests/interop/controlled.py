@@ -1,0 +1,211 @@
+"""Brokers of one name under a controller as processes, and what is asked of the controller.
+
+    with group(OURS, official_software("5.3.3"), tmp_path) as brokers:
+        brokers.start(1)                        # returns when it is master, or follows one
+        brokers.start(2)
+        brokers.until_in_sync({1, 2})
+        brokers.kill(1)
+        brokers.until_master(2)
+
+Knows requests; nothing of how a controller decides.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from interop.patience import eventually
+from interop.processes import free_port
+from interop.replicated import SMALL, TOPIC, asked
+from interop.servers import OURS, Program, Software, prepared
+from loops import run_on
+from mqcore.errors import MQError
+from mqcore.model.relaxed_json import parse_object
+from mqcore.remoting import Client, RequestCode, ResponseCode
+
+NAME = "broker-c"
+# Brokers look after their sets often, so that a test need not wait.
+_CONTROLLED = {
+    **SMALL,
+    "brokerName": NAME,
+    "brokerRole": "SLAVE",
+    "brokerId": "-1",
+    "enableControllerMode": "true",
+    "allAckInSyncStateSet": "true",
+    "checkSyncStateSetPeriod": "1000",
+    "syncBrokerMetadataPeriod": "1000",
+    "syncControllerMetadataPeriod": "2000",
+    "registerNameServerPeriod": "10000",
+    "slaveReadEnable": "true",
+}
+
+
+@dataclass
+class Group:
+    """A name server, a controller and brokers of one name.
+
+    Attributes:
+        namesrv: The name server; the controller may be in it.
+        controller: The controller's process.
+        address: Where the controller is asked.
+        software: Whose brokers.
+        root: A directory of their own.
+        brokers: The brokers by the number that a test gives them; their ids in the order of starts.
+        sent: Bodies of messages that were acknowledged.
+    """
+
+    namesrv: Program
+    controller: Program
+    address: str
+    software: Software
+    root: Path
+    brokers: dict[int, Program] = field(default_factory=dict)
+    sent: list[bytes] = field(default_factory=list)
+
+    def start(self, number: int) -> Program:
+        """Starts a broker, or starts it again; returns when the controller takes it for alive."""
+        broker = self.brokers.get(number)
+        if broker is None:
+            store = self.root / f"broker-{number}" / "store"
+            port = free_port()
+            servers = prepared(self.software, self.root / f"broker-{number}", _CONTROLLED)
+            settings = {
+                **servers.broker.settings,
+                "controllerAddr": self.address,
+                "namesrvAddr": self.namesrv.address,
+                "haListenPort": str(port + 1),
+                "storePathRootDir": str(store),
+                "storePathCommitLog": str(store / "commitlog"),
+            }
+            home = self.root / f"broker-{number}"
+            broker = Program(self.software, "broker", home, port, settings)
+            self.brokers[number] = broker
+        broker.start()
+        living = eventually(self.living, lambda found: number in found)
+        assert number in living, broker.start_error(f"broker {number} is not alive: {living}")
+        return broker
+
+    def kill(self, number: int) -> None:
+        """Ends a broker with kill -9."""
+        self.brokers[number].kill()
+
+    def state(self) -> dict[str, Any]:
+        """Returns what the controller knows of the brokers; empty where it knows nothing."""
+        body = json.dumps([NAME]).encode()
+        try:
+            answer = asked(self.address, RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, {}, body)
+        except MQError:
+            return {}
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        table: dict[str, Any] = parse_object(answer.body)["replicasInfoTable"]
+        row: dict[str, Any] = table.get(NAME, {})
+        return row
+
+    def living(self) -> set[int]:
+        """Returns the ids of brokers that the controller takes for alive."""
+        state = self.state()
+        rows = state.get("inSyncReplicas", []) + state.get("notInSyncReplicas", [])
+        return {int(row["brokerId"]) for row in rows if row["alive"]}
+
+    def until_in_sync(self, ids: set[int]) -> dict[str, Any]:
+        """Returns the state once the set has exactly these members."""
+
+        def is_so(state: dict[str, Any]) -> bool:
+            return {row["brokerId"] for row in state.get("inSyncReplicas", [])} == ids
+
+        state = eventually(self.state, is_so)
+        assert is_so(state), state
+        return state
+
+    def until_master(self, broker_id: int) -> dict[str, Any]:
+        """Returns the state once a broker is master and takes messages."""
+        state = eventually(self.state, lambda found: found.get("masterBrokerId") == broker_id)
+        assert state.get("masterBrokerId") == broker_id, state
+        return state
+
+    def send(self, count: int) -> None:
+        """Has messages acknowledged by whoever is master; tries again what was refused."""
+
+        async def work() -> None:
+            async with Client() as client:
+                for number in range(len(self.sent), len(self.sent) + count):
+                    body = b"%07d" % number + b"x" * (number * 37 % 3_000)
+                    await self._send_one(client, number, body)
+                    self.sent.append(body)
+
+        run_on("asyncio", work())
+
+    async def _send_one(self, client: Client, number: int, body: bytes) -> None:
+        properties = f"KEYS\x01k{number}\x02UNIQ_KEY\x01u{number}\x02"
+        ext = {"a": "pg", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(number % 4)}
+        ext |= {"f": "0", "g": "1700000000000", "h": "0", "i": properties, "j": "0"}
+        ext |= {"k": "false", "m": "false"}
+        last = ""
+        async with asyncio.timeout(90):
+            while True:
+                address = str((await asyncio.to_thread(self.state)).get("masterAddress", ""))
+                try:
+                    code = RequestCode.SEND_MESSAGE_V2
+                    answer = await client.call(address, code, ext, body, timeout_s=5)
+                    if answer.code == ResponseCode.SUCCESS:
+                        return
+                    last = f"{answer.code} {answer.remark}"
+                except MQError as error:
+                    last = str(error)
+                await asyncio.sleep(0.1)  # the broker changes its role meanwhile
+        raise AssertionError(last)
+
+    def end(self) -> None:
+        """Ends everything."""
+        for broker in self.brokers.values():
+            broker.kill()
+        self.controller.end()
+        if self.namesrv is not self.controller:
+            self.namesrv.end()
+
+
+def controller_settings(root: Path, port: int) -> dict[str, str]:
+    """Returns the settings of one controller, as official ones have them."""
+    return {
+        "controllerDLegerGroup": "group1",
+        "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
+        "controllerDLegerSelfId": "n0",
+        "controllerStorePath": str(root / "controller" / "store"),
+        "mappedFileSize": str(16 << 20),
+    }
+
+
+@contextmanager
+def group(
+    controller: Software, brokers: Software, root: Path, *, in_namesrv: bool = False
+) -> Iterator[Group]:
+    """Starts a name server and a controller; ends them with all brokers.
+
+    Args:
+        controller: Whose controller.
+        brokers: Whose brokers.
+        root: A directory of their own.
+        in_namesrv: Whether the controller runs inside the name server, which is then of the same.
+    """
+    port, beside = free_port(), free_port()
+    keys = controller_settings(root, port)
+    kept = {"kvConfigPath": str(root / "namesrv" / "kvConfig.json")}
+    if in_namesrv:
+        both = {**kept, **keys, "enableControllerInNamesrv": "true"}
+        namesrv = program = Program(controller, "namesrv", root / "namesrv", beside, both)
+    else:
+        namesrv = Program(OURS, "namesrv", root / "namesrv", beside, kept)
+        program = Program(controller, "controller", root / "controller", port, keys)
+    found = Group(namesrv, program, f"127.0.0.1:{port}", brokers, root)
+    try:
+        namesrv.start()
+        if program is not namesrv:
+            program.start()
+        yield found
+    finally:
+        found.end()
