@@ -70,8 +70,9 @@ def test_a_slave_in_place_of_its_master_delivers_the_rest_once(tmp_path: Path) -
                     and state.timers.progress().read_ms > last_near_ms
                 )
             )
-            assert state.timers is not None
-            await until(lambda: [each.count for each in state.timers.waiting()] == [FAR])
+            timers = state.timers
+            assert timers is not None
+            await until(lambda: [each.count for each in timers.waiting()] == [FAR])
             await equal(master, slave)
             await slave.settled()
             assert await bodies(slave) == Counter(f"near {number}" for number in range(NEAR))
