@@ -26,7 +26,7 @@ use crate::batch_queue::{self, BatchTable};
 use crate::checkpoint::{AbortContent, AbortMarker};
 use crate::clock::Clock;
 use crate::commit_log::{Behind, CutFacts, CutReport, LogEnd, cut_at, keep_behind, sync_from};
-use crate::config::StoreConfig;
+use crate::config::{FlushDiskType, StoreConfig};
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -145,10 +145,17 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         } else {
             read_mark(disk, root, lock_content, notices)?
         };
-        let found = find(disk, config, notices)?;
+        let mut found = find(disk, config, notices)?;
+        let is_synced = config.flush_disk_type == FlushDiskType::Sync;
+        let has_pages =
+            !config.transient_pool_enabled && mark.is_some_and(|mark| mark.is_same_boot);
+        let is_tail_certain = found.was_clean || is_synced || has_pages;
+        // What is cut leaves queues and index behind that no stop has written down.
+        found.was_clean &= !matches!(how, OpenHow::CutAt(_));
         warn_of_start(mark, found.chain.start(), notices);
         let mut report = OpenReport {
             was_clean: found.was_clean,
+            is_tail_certain,
             ..OpenReport::default()
         };
         let stamp = stamp_of(disk, root, &found.chain)?;
@@ -168,6 +175,10 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         }
         for path in &found.unfinished {
             disk.unlink(path)?;
+        }
+        if matches!(how, OpenHow::CutAt(_)) && !config.is_read_only {
+            self.prepare_cut(&found, &queues, &batches, &end)?;
+            report.queues_end = report.queues_end.min(end.end);
         }
         self.settle_end(&found, &end, (plan, moved), &aside, &mut report)?;
         self.mend_absent(&queues, &found.chain, end.end)?;
@@ -223,6 +234,29 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         report.replaced = self.keep(found, (report.scanned_from, behind), facts)?;
         let how = OpenHow::CutDamage;
         find_end(found, queues, self.config, known, how, report)
+    }
+
+    /// Lets nothing claim any more what is to be cut: a start after a crash in the midst of it would take
+    /// what is gone for damage.
+    fn prepare_cut(
+        &self,
+        found: &Looked<D>,
+        queues: &QueueTable<D>,
+        batches: &BatchTable<D>,
+        end: &LogEnd,
+    ) -> Result<()> {
+        let session = Session::begin(self.disk, &self.root)?;
+        session.note(found.chain.start()..end.end, false)?;
+        session.claim()?;
+        AbortMarker::new(self.disk, &self.root.join(ABORT_NAME))
+            .create(AbortContent::ProcessId(std::process::id()))?;
+        queues.recovery().recover(Trust::Below(signed(end.end)))?;
+        queues.truncate_from(end.end)?;
+        batches.recover(
+            batch_queue::Trust::Below(end.end),
+            end.end,
+            |queue, unit| has_record(&found.chain, queue, unit),
+        )
     }
 
     /// Takes out of the log what is behind its end, or keeps it, and reports what was lost.
