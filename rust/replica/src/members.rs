@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A slave that is less behind may join: sends wait for it as long from then on.
 const JOIN_LAG_MAX_MS: u64 = 100;
+/// The same in bytes, some of what a network sends in that time: how long it takes a slave that has just
+/// connected nobody knows yet.
+const JOIN_LAG_MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The settings of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,6 +183,12 @@ impl Members {
         self.joining.keys().copied().collect()
     }
 
+    /// Whether the master leads: it has a set with itself in it.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        self.known.contains(&self.rule.own_id)
+    }
+
     /// Whether `id` is in the set that the controller has.
     #[must_use]
     pub fn contains(&self, id: i64) -> bool {
@@ -205,8 +214,7 @@ impl Members {
     }
 
     fn waits(&self) -> Waits {
-        if !self.known.contains(&self.rule.own_id) || self.copies() < self.rule.in_sync_replicas_min
-        {
+        if !self.is_leading() || self.copies() < self.rule.in_sync_replicas_min {
             Waits::NotEnough
         } else if self.rule.acks_whole_set && !self.required().is_empty()
             || !self.rule.acks_whole_set && self.rule.in_sync_replicas > 1
@@ -224,7 +232,7 @@ impl Members {
     /// [`Members::must_reach`].
     pub fn decide(&mut self, slaves: &[Connected], end: u64, now_ms: u64) -> MembersDecision {
         self.note_absence(slaves, now_ms);
-        let begins_to_join = self.note_joining(slaves, now_ms);
+        let begins_to_join = self.note_joining(slaves, end, now_ms);
         let waits = self.waits();
         let all_hold = self.held_by_all(slaves, end);
         let is_alone = self.required().is_empty();
@@ -296,7 +304,7 @@ impl Members {
     }
 
     /// Notes who is near enough to join; whether somebody new is.
-    fn note_joining(&mut self, slaves: &[Connected], now_ms: u64) -> bool {
+    fn note_joining(&mut self, slaves: &[Connected], end: u64, now_ms: u64) -> bool {
         let (rule, known, epoch_start) = (self.rule, &self.known, self.epoch_start);
         let near = |slave: &Connected, lag_max_ms: u64| {
             let is_outside = !slave.is_learner && !known.contains(&slave.id);
@@ -310,11 +318,13 @@ impl Members {
                 && (joining.is_ready || in_time)
         });
         let mut is_new = false;
-        if !known.contains(&rule.own_id) {
+        if !self.is_leading() {
             return false;
         }
         for slave in slaves {
-            if near(slave, JOIN_LAG_MAX_MS) && !self.joining.contains_key(&slave.id) {
+            let lag_bytes = end.saturating_sub(slave.reported.unwrap_or(0));
+            let is_near = near(slave, JOIN_LAG_MAX_MS) && lag_bytes <= JOIN_LAG_MAX_BYTES;
+            if is_near && !self.joining.contains_key(&slave.id) {
                 is_new = true;
                 let joining = Joining {
                     must_reach: None,
@@ -349,7 +359,7 @@ impl Members {
 
     /// The set that would be right, where it is not the known one.
     fn target(&self) -> Option<BTreeSet<i64>> {
-        if !self.known.contains(&self.rule.own_id) {
+        if !self.is_leading() {
             return None;
         }
         let ready = self.joining.iter().filter(|(_, joining)| joining.is_ready);

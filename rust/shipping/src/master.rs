@@ -14,11 +14,16 @@ use mqcore_engine::error::{Error, Result};
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::progress::WakeDescriptor;
 use mqcore_engine::store::Store;
+use mqcore_engine::watermark::Watermark;
 use mqcore_replica::master::QUICK_MS;
+use mqcore_replica::{Alteration, Members};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::ended::EndedLinks;
-use crate::slaves::{Shipping, SlaveStanding, Slaves};
+use crate::slaves::{Membership, Shipping, SlaveStanding, Slaves};
+
+/// The first turn of a thread that was woken takes no longer, on a machine that does anything at all.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
 
 struct Shared {
     wake: WakeDescriptor,
@@ -28,6 +33,10 @@ struct Shared {
     is_stopping: AtomicBool,
     /// Whether there is somebody to ship to: a log that nobody copies wakes no thread.
     has_peers: AtomicBool,
+    /// Turns that have ended.
+    turns: Watermark,
+    /// The sync-state set, of a master under a controller.
+    members: Option<Arc<Mutex<Members>>>,
 }
 
 impl Shared {
@@ -59,6 +68,29 @@ impl Master {
     /// # Errors
     /// [`Error::Io`] when descriptors are exhausted, [`Error::Limit`] when the system gives no thread.
     pub fn start<D: Disk, C: Clock>(store: Arc<Store<D, C>>, how: Shipping) -> Result<Self> {
+        let slaves = Slaves::new(Arc::clone(&store), how);
+        Self::start_with(store, slaves, None)
+    }
+
+    /// Starts the thread of a member under a controller: nothing is stored before it leads.
+    ///
+    /// # Errors
+    /// As [`Master::start`].
+    pub fn start_member<D: Disk, C: Clock>(
+        store: Arc<Store<D, C>>,
+        how: Shipping,
+        membership: Membership<D>,
+    ) -> Result<Self> {
+        let members = Arc::clone(&membership.members);
+        let slaves = Slaves::of_member(Arc::clone(&store), how, membership);
+        Self::start_with(store, slaves, Some(members))
+    }
+
+    fn start_with<D: Disk, C: Clock>(
+        store: Arc<Store<D, C>>,
+        slaves: Slaves<D, C, TcpStream>,
+        members: Option<Arc<Mutex<Members>>>,
+    ) -> Result<Self> {
         let shared = Arc::new(Shared {
             wake: WakeDescriptor::new()?,
             added: Mutex::default(),
@@ -66,8 +98,9 @@ impl Master {
             ended: EndedLinks::new()?,
             is_stopping: AtomicBool::new(false),
             has_peers: AtomicBool::new(false),
+            turns: Watermark::default(),
+            members,
         });
-        let slaves = Slaves::new(Arc::clone(&store), how);
         let woken = Arc::clone(&shared);
         store.replica().wake_with(Box::new(move || woken.grown()));
         let mut running = Running {
@@ -104,6 +137,48 @@ impl Master {
         self.shared.added.lock().push((address.to_owned(), stream));
         self.shared.wake.raise();
         Ok(())
+    }
+
+    /// Leads from `epoch_start` on, with the set that the controller has given out; on return sends may be
+    /// acknowledged by it. Does nothing where the master has no set.
+    ///
+    /// # Blocking
+    /// For a turn of the thread.
+    pub fn lead(&self, members: &[i64], set_epoch: i32, epoch_start: u64) {
+        self.with_members(|set| set.lead(members, set_epoch, epoch_start));
+        // The turn that is under way may have looked before.
+        let turns = self.shared.turns.position() + 2;
+        self.shared.wake.raise();
+        let gives_up = || {
+            self.shared.wake.raise();
+            self.shared.is_stopping.load(Ordering::Acquire)
+        };
+        let _is_soon = self.shared.turns.wait(turns, TURN_WAIT_MAX, gives_up);
+    }
+
+    /// The controller has this set now; whether that is news.
+    pub fn adopt(&self, members: &[i64], set_epoch: i32) -> bool {
+        self.with_members(|set| set.adopt(members, set_epoch))
+            .unwrap_or(false)
+    }
+
+    /// The set that is to be asked for; it counts as asked for from now on.
+    #[must_use]
+    pub fn wanted(&self) -> Option<Alteration> {
+        self.with_members(Members::wanted).flatten()
+    }
+
+    /// The controller has refused what was asked for.
+    pub fn refuse(&self) {
+        self.with_members(Members::refuse);
+    }
+
+    /// Looks at the set, or changes it, and lets the thread act by it.
+    pub fn with_members<T>(&self, change: impl FnOnce(&mut Members) -> T) -> Option<T> {
+        let members = self.shared.members.as_ref()?;
+        let changed = change(&mut members.lock());
+        self.shared.wake.raise();
+        Some(changed)
     }
 
     /// The slaves as they were when something was last sent or reported.
@@ -151,6 +226,7 @@ struct Running<D: Disk, C: Clock> {
 impl<D: Disk, C: Clock> Running<D, C> {
     fn run(&mut self) {
         let mut wait_ms = 0;
+        let (mut was_wanting, mut turns) = (false, 0);
         loop {
             self.sleep(wait_ms);
             self.shared.wake.clear();
@@ -171,8 +247,15 @@ impl<D: Disk, C: Clock> Running<D, C> {
                 self.shared.note_peers(false);
                 wait_ms = wait_ms.min(QUICK_MS);
             }
+            if self.slaves.is_wanting() && !was_wanting {
+                self.shared.ended.raise();
+            }
+            was_wanting = self.slaves.is_wanting();
             let mut standings = self.shared.standings.lock();
             self.slaves.note_standings(&mut standings, now_ms);
+            drop(standings);
+            turns += 1;
+            self.shared.turns.raise(turns);
         }
     }
 

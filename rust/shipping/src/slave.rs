@@ -17,7 +17,7 @@ use mqcore_replica::{RecordWalk, Timing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::ended::EndedLinks;
-use crate::follower::{Follower, walk_of};
+use crate::follower::{Follower, Joining, walk_of};
 
 /// Bytes that are read at once, and synced together under synchronous flush.
 const READ_LEN_BYTES: usize = 1024 * 1024;
@@ -50,6 +50,7 @@ pub struct Slave<D: Disk, C: Clock> {
     store: Arc<Store<D, C>>,
     timing: Timing,
     walk: Arc<Mutex<RecordWalk>>,
+    joining: Option<Joining<D>>,
     progress: Arc<Mutex<Progress>>,
     ended: Arc<EndedLinks>,
     running: Mutex<Option<(TcpStream, JoinHandle<()>)>>,
@@ -61,10 +62,23 @@ impl<D: Disk, C: Clock> Slave<D, C> {
     /// # Errors
     /// [`Error::Io`] when descriptors are exhausted.
     pub fn new(store: Arc<Store<D, C>>, timing: Timing) -> Result<Self> {
+        Self::joining(store, timing, None)
+    }
+
+    /// Makes a slave of the store, under a controller where `joining` is given.
+    ///
+    /// # Errors
+    /// As [`Slave::new`].
+    pub fn joining(
+        store: Arc<Store<D, C>>,
+        timing: Timing,
+        joining: Option<Joining<D>>,
+    ) -> Result<Self> {
         store.replica().follow();
         Ok(Self {
             timing,
             walk: Arc::new(Mutex::new(walk_of(&store))),
+            joining,
             progress: Arc::default(),
             ended: Arc::new(EndedLinks::new()?),
             running: Mutex::default(),
@@ -93,9 +107,13 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             .map_err(failed)?;
         let other = stream.try_clone().map_err(failed)?;
         let (store, walk) = (Arc::clone(&self.store), Arc::clone(&self.walk));
+        let follower = match &self.joining {
+            None => Follower::new(store, walk, self.timing),
+            Some(joining) => Follower::of_member(store, joining.clone(), self.timing),
+        };
         let mut run = Run {
             stream,
-            follower: Follower::new(store, walk, self.timing),
+            follower,
             progress: Arc::clone(&self.progress),
         };
         {
@@ -111,9 +129,10 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             .name("mq-follow".to_owned())
             .spawn(move || {
                 let why = run.run();
+                let cut_at = run.follower.cut_at();
                 progress.lock().following.address.clear();
                 drop(run);
-                ended.push(&address, why);
+                ended.push_cut(&address, why, cut_at);
             });
         *self.running.lock() = Some((other, spawned.map_err(failed)?));
         Ok(())
@@ -191,8 +210,7 @@ impl<D: Disk, C: Clock> Run<D, C> {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
-        self.follower
-            .came(buffer.get(..len).unwrap_or_default())?;
+        self.follower.came(buffer.get(..len).unwrap_or_default())?;
         let mut progress = self.progress.lock();
         progress.read_ms = Some(self.follower.now_ms());
         progress.following.received_bytes += len as u64;

@@ -146,10 +146,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             read_mark(disk, root, lock_content, notices)?
         };
         let mut found = find(disk, config, notices)?;
-        let is_synced = config.flush_disk_type == FlushDiskType::Sync;
-        let has_pages =
-            !config.transient_pool_enabled && mark.is_some_and(|mark| mark.is_same_boot);
-        let is_tail_certain = found.was_clean || is_synced || has_pages;
+        let is_tail_certain = found.was_clean || self.keeps_tail(mark);
         // What is cut leaves queues and index behind that no stop has written down.
         found.was_clean &= !matches!(how, OpenHow::CutAt(_));
         warn_of_start(mark, found.chain.start(), notices);
@@ -182,21 +179,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         }
         self.settle_end(&found, &end, (plan, moved), &aside, &mut report)?;
         self.mend_absent(&queues, &found.chain, end.end)?;
-        let trust = if found.was_clean {
-            if !report.used_manifest && !config.is_read_only {
-                // A copy of a directory may be in the page cache alone.
-                sync_from(disk, &found.chain, report.scanned_from)?;
-            }
-            batch_queue::Trust::All
-        } else {
-            sync_from(disk, &found.chain, report.scanned_from)?;
-            // Units of what was synced at the checkpoint are whole; the others are made again.
-            queues
-                .recovery()
-                .recover(Trust::Below(signed(report.scanned_from)))?;
-            queues.truncate_from(report.scanned_from)?;
-            batch_queue::Trust::Below(report.scanned_from)
-        };
+        let trust = self.sync_found(&found, &queues, &report)?;
         let session = self.begin_session(found.chain.start(), end.end)?;
         queues.truncate_from(end.end)?;
         if !found.was_clean && !config.is_read_only {
@@ -234,6 +217,36 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         report.replaced = self.keep(found, (report.scanned_from, behind), facts)?;
         let how = OpenHow::CutDamage;
         find_end(found, queues, self.config, known, how, report)
+    }
+
+    /// Whether the last session left everything that it had appended, however it ended.
+    fn keeps_tail(&self, mark: Option<Mark>) -> bool {
+        let is_synced = self.config.flush_disk_type == FlushDiskType::Sync;
+        let has_pages = mark.is_some_and(|mark| mark.is_same_boot);
+        is_synced || has_pages && !self.config.transient_pool_enabled
+    }
+
+    /// Syncs what was found of the log, and takes back units of queues that may be torn; which ones of batch
+    /// queues are whole.
+    fn sync_found(
+        &self,
+        found: &Looked<D>,
+        queues: &QueueTable<D>,
+        report: &OpenReport,
+    ) -> Result<batch_queue::Trust> {
+        let from = report.scanned_from;
+        if found.was_clean {
+            if !report.used_manifest && !self.config.is_read_only {
+                // A copy of a directory may be in the page cache alone.
+                sync_from(self.disk, &found.chain, from)?;
+            }
+            return Ok(batch_queue::Trust::All);
+        }
+        sync_from(self.disk, &found.chain, from)?;
+        // Units of what was synced at the checkpoint are whole; the others are made again.
+        queues.recovery().recover(Trust::Below(signed(from)))?;
+        queues.truncate_from(from)?;
+        Ok(batch_queue::Trust::Below(from))
     }
 
     /// Lets nothing claim any more what is to be cut: a start after a crash in the midst of it would take
