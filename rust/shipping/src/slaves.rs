@@ -21,7 +21,7 @@ use crate::peer::{Left, Peer, span_of};
 /// While a connection takes nothing the silence of its slave is looked at this often.
 const SOCKET_WAIT_MAX_MS: u64 = 1_000;
 /// When sends wait for nobody any more, one that has looked a moment before may still be parked: what may be
-/// acknowledged is told again for so long, this often.
+/// acknowledged is announced again for so long, this often.
 const RESETTLE_MS: u64 = 100;
 const RESETTLE_INTERVAL_MS: u64 = 10;
 
@@ -77,7 +77,7 @@ pub struct Slaves<D: Disk, C: Clock, S> {
     /// Where readers are let stop; `None` for the end of the log.
     confirmed: Option<Option<u64>>,
     waits: Waits,
-    /// Until when it is told again what may be acknowledged.
+    /// Until when it is announced again what may be acknowledged.
     resettle_until_ms: u64,
     wanted: bool,
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 
 use mqcore_record::{CrcCheck, inner_offsets};
 
-use super::followers::is_queued;
 use super::refusals::Refusals;
 use crate::clock::Clock;
 use crate::commit_log::{CommitLog, Scan, scan};
@@ -128,7 +127,7 @@ impl<D: Disk, C: Clock> Replica<D, C> {
             forgets: false,
         };
         let walked = scan(&self.files.chain, walk, |record, _| {
-            if is_queued(record) {
+            if record.transaction().has_queue_offset() {
                 let span = inner_offsets::span(record.sys_flag, record.properties);
                 let next = record.queue_offset.cast_unsigned() + span;
                 self.log.raise_next(record.topic, record.queue_id, next);
