@@ -1,8 +1,7 @@
-//! One slave of a master: its socket, its link, and the frames that the socket has not taken whole. Header
+//! One slave of a master: its connection, its link, and the frames that were not taken whole. Header
 //! and body are one unit: what has begun goes out before anything else.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
-use std::net::TcpStream;
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
@@ -77,9 +76,13 @@ pub(crate) enum Left {
 }
 
 /// One slave.
-pub(crate) struct Peer<D: Disk> {
+pub(crate) struct Peer<D: Disk, S> {
     pub(crate) address: String,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: S,
+    /// Whether there may be something to read.
+    pub(crate) may_read: bool,
+    /// Whether it is to be written to as soon as it takes more.
+    pub(crate) waits_to_write: bool,
     link: MasterLink,
     frames: Option<Frames<D>>,
     /// Whether it has reported since somebody else connected from its host: until then both may be one
@@ -104,11 +107,13 @@ fn host_of(address: &str) -> &str {
         .map_or(address, |(host, _port)| host)
 }
 
-impl<D: Disk> Peer<D> {
-    pub(crate) fn new(address: String, stream: TcpStream, link: MasterLink) -> Self {
+impl<D: Disk, S: Read + Write> Peer<D, S> {
+    pub(crate) fn new(address: String, stream: S, link: MasterLink) -> Self {
         Self {
             address,
             stream,
+            may_read: true,
+            waits_to_write: false,
             link,
             frames: None,
             is_known: true,

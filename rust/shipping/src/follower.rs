@@ -1,0 +1,177 @@
+//! A slave's end of one connection: what has come is taken apart, looked at, appended and made as durable
+//! as the settings promise; then it is reported. Over any connection: a socket, or a simulated one. Knows no
+//! thread and no poll: whoever owns it gives it what it has read.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::lock::Mutex;
+use mqcore_engine::status::PutStatus;
+use mqcore_engine::store::Store;
+use mqcore_replica::{Received, RecordWalk, SlaveLink, Timing};
+
+/// A walk that goes on where the log of a store ends that has just been opened: behind a whole record.
+#[must_use]
+pub fn walk_of<D: Disk, C: Clock>(store: &Store<D, C>) -> RecordWalk {
+    let replica = store.replica();
+    RecordWalk::new(replica.appended(), replica.extent().file_len_bytes)
+}
+
+/// Follows a master over one connection.
+pub struct Follower<D: Disk, C: Clock> {
+    store: Arc<Store<D, C>>,
+    link: SlaveLink,
+    /// Where the log is between two records; kept from one connection to the next.
+    walk: Arc<Mutex<RecordWalk>>,
+    /// End of what is held as durably as the settings promise.
+    held: u64,
+}
+
+impl<D: Disk, C: Clock> Follower<D, C> {
+    /// Follows over a connection that has just been made. `walk` is [`walk_of`] the store, or what the
+    /// connection before it has left.
+    #[must_use]
+    pub fn new(store: Arc<Store<D, C>>, walk: Arc<Mutex<RecordWalk>>, timing: Timing) -> Self {
+        let replica = store.replica();
+        let end = replica.appended();
+        let link = SlaveLink::new(end, end == 0, timing, replica.elapsed_ms());
+        Self {
+            store,
+            link,
+            walk,
+            held: 0,
+        }
+    }
+
+    /// Makes durable what the first report will name; to be called before anything else.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed.
+    ///
+    /// # Blocking
+    /// As [`Follower::came`].
+    pub fn begin(&mut self) -> Result<(), String> {
+        // The first report names the end of the log, and a master takes it for an acknowledgement.
+        if self.make_durable()? {
+            Ok(())
+        } else {
+            Err("the sync of the log here takes too long".to_owned())
+        }
+    }
+
+    /// Reports where something is due; how long one may wait for bytes before the next call, ms.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed.
+    ///
+    /// # Blocking
+    /// Until `out` has taken a report of eight bytes.
+    pub fn due(&mut self, out: &mut impl Write) -> Result<u64, String> {
+        let now_ms = self.now_ms();
+        self.link.check(now_ms).map_err(|fault| fault.to_string())?;
+        if let Some(report) = self.link.report(self.held, now_ms) {
+            out.write_all(&report).map_err(|error| error.to_string())?;
+        }
+        Ok(self.link.wait_ms(now_ms))
+    }
+
+    /// Takes what has come: appends what is log, and waits until it is as durable as promised.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed.
+    ///
+    /// # Blocking
+    /// As [`mqcore_engine::store::Replica::append`], and for the sync under synchronous flush.
+    pub fn came(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.link.read(self.now_ms());
+        self.take(bytes)?;
+        // What is late is not reported: the next bytes wait for it again.
+        self.make_durable().map(|_is_in_time| ())
+    }
+
+    /// End of what the master has announced.
+    #[must_use]
+    pub fn announced(&self) -> u64 {
+        self.link.announced()
+    }
+
+    /// What was reported last.
+    #[must_use]
+    pub fn reported(&self) -> Option<u64> {
+        self.link.reported()
+    }
+
+    /// The time of links, ms.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.store.replica().elapsed_ms()
+    }
+
+    /// Appends what has come: the bodies of many frames at once, as far as they are of one file.
+    fn take(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        let walk = Arc::clone(&self.walk);
+        let mut walk = walk.lock();
+        let file_len_bytes = self.store.replica().extent().file_len_bytes;
+        let mut pieces: Vec<&[u8]> = Vec::new();
+        let mut after = walk.clone();
+        loop {
+            let received = self.link.feed(&mut bytes);
+            match received {
+                Ok(Some(Received::Bytes { offset, bytes })) => {
+                    if offset.is_multiple_of(file_len_bytes) {
+                        self.append(&mut pieces, &mut walk, &after)?;
+                    }
+                    if let Err(fault) = after.take(bytes) {
+                        self.append(&mut pieces, &mut walk, &after)?;
+                        return Err(fault.to_string());
+                    }
+                    pieces.push(bytes);
+                }
+                Ok(Some(Received::Begin(offset))) => {
+                    let begun = self.store.replica().begin_at(offset);
+                    begun.map_err(|error| error.to_string())?;
+                    after = RecordWalk::new(offset, file_len_bytes);
+                    *walk = after.clone();
+                }
+                Ok(None) => return self.append(&mut pieces, &mut walk, &after),
+                Err(fault) => {
+                    self.append(&mut pieces, &mut walk, &after)?;
+                    return Err(fault.to_string());
+                }
+            }
+        }
+    }
+
+    /// Appends what was looked at; `after` is the walk behind it.
+    fn append(
+        &self,
+        pieces: &mut Vec<&[u8]>,
+        walk: &mut RecordWalk,
+        after: &RecordWalk,
+    ) -> Result<(), String> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let replica = self.store.replica();
+        let appended = replica.append(walk.at(), pieces, after.whole_ms());
+        appended.map_err(|error| error.to_string())?;
+        pieces.clear();
+        *walk = after.clone();
+        Ok(())
+    }
+
+    /// Waits until what was appended is as durable as the settings promise; whether it is in time.
+    fn make_durable(&mut self) -> Result<bool, String> {
+        let end = self.store.replica().appended();
+        if end > self.held {
+            let settled = self.store.durability().settle(end);
+            if settled.map_err(|error| error.to_string())? != PutStatus::PutOk {
+                return Ok(false);
+            }
+            self.held = end;
+        }
+        Ok(true)
+    }
+}
