@@ -9,7 +9,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::Store;
+use mqcore_engine::store::{Store, WholeRecords};
 use mqcore_replica::{Received, RecordWalk, SlaveLink, Timing};
 
 /// A walk that goes on where the log of a store ends that has just been opened: behind a whole record.
@@ -155,7 +155,11 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             return Ok(());
         }
         let replica = self.store.replica();
-        let appended = replica.append(walk.at(), pieces, after.whole_ms());
+        let whole = WholeRecords {
+            end: after.whole_end(),
+            store_ms: after.whole_ms(),
+        };
+        let appended = replica.append(walk.at(), pieces, whole);
         appended.map_err(|error| error.to_string())?;
         pieces.clear();
         *walk = after.clone();

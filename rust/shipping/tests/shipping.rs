@@ -13,7 +13,7 @@ use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::{OpenHow, Standby, Store};
+use mqcore_engine::store::{OpenHow, Standby, Store, WholeRecords};
 use mqcore_record::{Host, Message};
 use mqcore_replica::{Header, QuorumRule, Timing};
 use mqcore_shipping::{EndedLinks, Master, Shipping, Slave};
@@ -333,7 +333,11 @@ fn a_slave_that_syncs_has_synced_what_its_first_report_names() {
     // What a connection leaves behind that ended between an append and its sync.
     let replica = copy.replica();
     let bytes = log_bytes(&store, 0, end);
-    replica.append(0, &[&bytes], Some(1)).unwrap();
+    let whole = WholeRecords {
+        end,
+        store_ms: Some(1),
+    };
+    replica.append(0, &[&bytes], whole).unwrap();
     let slave = {
         drop(slave);
         Slave::new(Arc::clone(&copy), HOW.timing).unwrap()

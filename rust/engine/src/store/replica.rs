@@ -11,6 +11,8 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::segment::{Chunk, LogFiles};
 
+pub use crate::commit_log::WholeRecords;
+
 /// Why a slave refuses appends of its own.
 pub(super) const FOLLOWS_CAUSE: &str = "slave";
 
@@ -147,7 +149,7 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     }
 
     /// Grows a slave's log by bytes of its master's, in any pieces, which lie at `offset` there and in one
-    /// file; `store_ms` is the store time of the last record that is whole with them.
+    /// file; `whole` is the last record that is whole with them.
     ///
     /// # Durability
     /// As [`Writer::append`](super::Writer::append).
@@ -157,11 +159,11 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     ///
     /// # Blocking
     /// As [`CommitLog::append_raw`].
-    pub fn append(&self, offset: u64, pieces: &[&[u8]], store_ms: Option<i64>) -> Result<()> {
+    pub fn append(&self, offset: u64, pieces: &[&[u8]], whole: WholeRecords) -> Result<()> {
         if self.files.is_closing() {
             return Err(crate::error::Error::Closed);
         }
-        self.log.append_raw(offset, pieces, store_ms)
+        self.log.append_raw(offset, pieces, whole)
     }
 
     /// Lets a slave's log that holds nothing begin at `offset`.

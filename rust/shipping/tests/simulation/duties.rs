@@ -14,15 +14,7 @@ const READ_LEN_BYTES: usize = 64 * 1024;
 impl World {
     /// A turn of the thread of replication.
     pub(crate) fn turn(&mut self, node: usize) -> Checked {
-        if node == 0 {
-            self.ship()?;
-        } else {
-            self.follow(node)?;
-        }
-        if self.nodes[node].twin.is_stopped() {
-            return self.die_inside(node);
-        }
-        Ok(())
+        if node == 0 { self.ship() } else { self.follow(node) }
     }
 
     fn ship(&mut self) -> Checked {
@@ -147,9 +139,6 @@ impl World {
                 .map(|_| ()),
             _ => store.checkpoints().write(),
         };
-        if self.nodes[node].twin.is_stopped() {
-            return self.die_inside(node);
-        }
         done.map_err(|error| format!("node {node}: {error}"))?;
         self.watch_queues(node)
     }
@@ -160,9 +149,6 @@ impl World {
             return Ok(());
         };
         let flushed = store.durability().flush();
-        if self.nodes[node].twin.is_stopped() {
-            return self.die_inside(node);
-        }
         flushed
             .map(|_| ())
             .map_err(|error| format!("node {node}: {error}"))

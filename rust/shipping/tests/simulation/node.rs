@@ -13,7 +13,7 @@ use mqcore_engine::store::{OpenHow, Store};
 use mqcore_replica::RecordWalk;
 use mqcore_shipping::{Follower, Slaves, walk_of};
 
-use super::network::{Pair, Wire};
+use super::network::Wire;
 use super::options::Options;
 
 pub(crate) type SimStore = Store<TwinDisk, ManualClock>;
@@ -32,7 +32,6 @@ pub(crate) enum Duty {
 
 /// A slave's connection.
 pub(crate) struct Link {
-    pub(crate) pair: Pair,
     pub(crate) wire: Wire,
     pub(crate) follower: Follower<TwinDisk, ManualClock>,
     pub(crate) has_begun: bool,

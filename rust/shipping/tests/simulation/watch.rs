@@ -35,15 +35,14 @@ impl World {
     pub(crate) fn watch(&mut self) -> Checked {
         self.let_strangers_go();
         for node in 1..self.nodes.len() {
-            self.watch_log(node)?;
-        }
-        self.watch_marks()?;
-        for node in 0..self.nodes.len() {
-            if self.nodes[node].process.is_some() && self.nodes[node].twin.is_stopped() {
+            let seen = self.watch_log(node);
+            if self.has_met_stop(node) {
                 self.die_inside(node)?;
+            } else {
+                seen?;
             }
         }
-        Ok(())
+        self.watch_marks()
     }
 
     /// The marks of all replicas.

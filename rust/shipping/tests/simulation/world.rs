@@ -74,7 +74,7 @@ impl World {
             flaw.bend(&mut options);
         }
         let replicas = options.slaves + 1;
-        let mut world = Self {
+        let world = Self {
             flaw,
             dice: Dice::of(seed),
             now_ms: 0,
@@ -201,7 +201,16 @@ impl World {
             return Ok(());
         }
         self.nodes[node].pass_to(self.now_ms);
-        does(self, node)
+        let done = does(self, node);
+        if self.has_met_stop(node) {
+            return self.die_inside(node);
+        }
+        done
+    }
+
+    /// Whether a process has come to the call of its disk at which it dies.
+    pub(crate) fn has_met_stop(&self, node: usize) -> bool {
+        self.nodes[node].process.is_some() && self.nodes[node].twin.is_stopped()
     }
 
     /// Opens the store of a node that is down, and lets it do what its role is.
@@ -269,7 +278,6 @@ impl World {
             let store = std::sync::Arc::clone(&process.store);
             let follower = Follower::new(store, std::sync::Arc::clone(walk), timing);
             *link = Some(Box::new(Link {
-                pair,
                 wire: near,
                 follower,
                 has_begun: false,
@@ -343,7 +351,7 @@ impl World {
             ..Message::of(queue_key.0, queue_key.1, &body, host)
         };
         let appended = store.writer().append(&message);
-        if self.nodes[0].twin.is_stopped() {
+        if self.has_met_stop(0) {
             return self.die_inside(0);
         }
         let at = appended.map_err(|error| format!("a send failed: {error}"))?;
@@ -361,7 +369,7 @@ impl World {
         }
         let from = self.ledger.end();
         let bytes = super::node::log_bytes(&store, from, at.end());
-        if self.nodes[0].twin.is_stopped() {
+        if self.has_met_stop(0) {
             return self.die_inside(0);
         }
         let sent = Sent {
