@@ -124,9 +124,10 @@ impl SlaveLink {
     /// The report that is due, where one is; `held` is the end of what we hold as durably as our settings
     /// promise. The first report is the request, and names the end of the log whatever is durable.
     pub fn report(&mut self, held: u64, now_ms: u64) -> Option<[u8; REPORT_LEN_BYTES]> {
+        let held = held.min(self.end);
         let end = match self.reported {
             None => self.end,
-            Some(reported) if held > reported => held.min(self.end),
+            Some(reported) if held > reported => held,
             Some(reported) if self.is_heartbeat_due(now_ms) => reported,
             Some(_) => return None,
         };

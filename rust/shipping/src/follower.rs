@@ -10,13 +10,34 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{Store, WholeRecords};
-use mqcore_replica::{Received, RecordWalk, SlaveLink, Timing};
+use mqcore_replica::{LinkFault, Received, RecordWalk, SlaveLink, Timing};
 
 /// A walk that goes on where the log of a store ends that has just been opened: behind a whole record.
 #[must_use]
 pub fn walk_of<D: Disk, C: Clock>(store: &Store<D, C>) -> RecordWalk {
     let replica = store.replica();
     RecordWalk::new(replica.appended(), replica.extent().file_len_bytes)
+}
+
+/// Bytes at the end of our log that a master sends once more when a connection is made: where its log has
+/// lost its end, and has grown beyond ours since, they differ, as each record has its time. A master asks for
+/// no proof, and official slaves give none: their logs and their master's differ from there on in silence.
+const COMPARED_BYTES: u64 = 64 * 1024;
+
+/// With fewer bytes of a file those of the file before it are compared, too: these hold the time of a record.
+const COMPARED_MIN_BYTES: u64 = 256;
+
+/// Where the master is to begin, for a log from `start` to `end`. In the last file where that has enough:
+/// the master may have removed the one before it.
+fn compared_from(start: u64, end: u64, file_len_bytes: u64) -> u64 {
+    let in_file = end % file_len_bytes;
+    let from = if in_file < COMPARED_MIN_BYTES {
+        COMPARED_BYTES
+    } else {
+        COMPARED_BYTES.min(in_file)
+    };
+    // To ask for 0 is to ask for the last file, as who holds nothing does.
+    end.saturating_sub(from).max(start).max(1).min(end)
 }
 
 /// Follows a master over one connection.
@@ -27,6 +48,8 @@ pub struct Follower<D: Disk, C: Clock> {
     walk: Arc<Mutex<RecordWalk>>,
     /// End of what is held as durably as the settings promise.
     held: u64,
+    /// Where the log ended when the connection was made: below it the master's bytes are compared with ours.
+    compared_to: u64,
 }
 
 impl<D: Disk, C: Clock> Follower<D, C> {
@@ -36,16 +59,19 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     pub fn new(store: Arc<Store<D, C>>, walk: Arc<Mutex<RecordWalk>>, timing: Timing) -> Self {
         let replica = store.replica();
         let end = replica.appended();
-        let link = SlaveLink::new(end, end == 0, timing, replica.elapsed_ms());
+        let extent = replica.extent();
+        let from = compared_from(extent.start, end, extent.file_len_bytes);
+        let link = SlaveLink::new(from, end == 0, timing, replica.elapsed_ms());
         Self {
             store,
             link,
             walk,
             held: 0,
+            compared_to: end,
         }
     }
 
-    /// Makes durable what the first report will name; to be called before anything else.
+    /// Makes durable what the first reports will name; to be called before anything else.
     ///
     /// # Errors
     /// Why the connection is to be closed.
@@ -53,7 +79,8 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     /// # Blocking
     /// As [`Follower::came`].
     pub fn begin(&mut self) -> Result<(), String> {
-        // The first report names the end of the log, and a master takes it for an acknowledgement.
+        // Where nothing is compared the first report names the end of the log, and masters of others take it
+        // for an acknowledgement.
         if self.make_durable()? {
             Ok(())
         } else {
@@ -120,7 +147,11 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             let received = self.link.feed(&mut bytes);
             match received {
                 Ok(Some(Received::Bytes { offset, bytes })) => {
-                    if offset.is_multiple_of(file_len_bytes) {
+                    let bytes = self.compare(offset, bytes)?;
+                    if bytes.is_empty() {
+                        continue;
+                    }
+                    if after.at().is_multiple_of(file_len_bytes) {
                         self.append(&mut pieces, &mut walk, &after)?;
                     }
                     if let Err(fault) = after.take(bytes) {
@@ -142,6 +173,27 @@ impl<D: Disk, C: Clock> Follower<D, C> {
                 }
             }
         }
+    }
+
+    /// Compares what the master sends of what we hold with that; what is behind it.
+    fn compare<'a>(&self, offset: u64, bytes: &'a [u8]) -> Result<&'a [u8], String> {
+        let held = self.compared_to.saturating_sub(offset);
+        let held = usize::try_from(held).unwrap_or(usize::MAX).min(bytes.len());
+        let (mut theirs, behind) = bytes.split_at(held);
+        let mut at = offset;
+        while !theirs.is_empty() {
+            let read = self.store.replica().range(at, theirs.len());
+            let chunk = read.map_err(|error| error.to_string())?;
+            let chunk = chunk.ok_or_else(|| format!("our log has nothing at {at} any more"))?;
+            let ours = chunk.bytes.as_bytes();
+            let (front, rest) = theirs.split_at(ours.len().min(theirs.len()));
+            if front != ours {
+                return Err(LinkFault::OtherBytes { offset: at }.to_string());
+            }
+            at += front.len() as u64;
+            theirs = rest;
+        }
+        Ok(behind)
     }
 
     /// Appends what was looked at; `after` is the walk behind it.

@@ -8,7 +8,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::segment::LogSlice;
 use mqcore_engine::store::Replica;
 use mqcore_replica::stream::HEADER_LEN_BYTES;
-use mqcore_replica::{Header, LogSpan, MasterLink, Standing, Step};
+use mqcore_replica::{Header, LinkFault, LogSpan, MasterLink, Standing, Step};
 
 /// Bytes of reports that are read at once: more than a slave sends between two turns.
 const READ_LEN_BYTES: usize = 1024;
@@ -85,6 +85,10 @@ pub(crate) struct Peer<D: Disk, S> {
     pub(crate) waits_to_write: bool,
     link: MasterLink,
     frames: Option<Frames<D>>,
+    /// What it asked for.
+    requested: Option<u64>,
+    /// Behind the last byte that was sent to it.
+    pub(crate) sent_end: u64,
     /// Whether it has reported since somebody else connected from its host: until then both may be one
     /// slave, which has come back, and one slave does not count twice.
     is_known: bool,
@@ -116,6 +120,8 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             waits_to_write: false,
             link,
             frames: None,
+            requested: None,
+            sent_end: 0,
             is_known: true,
         }
     }
@@ -130,9 +136,16 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
         self.is_known &= host_of(address) != host_of(&self.address);
     }
 
-    /// What it has acknowledged, where that counts.
-    pub(crate) fn acknowledged(&self) -> Option<u64> {
+    /// How far it is, where that counts.
+    pub(crate) fn reported(&self) -> Option<u64> {
         self.link.acknowledged().filter(|_end| self.is_known)
+    }
+
+    /// What it acknowledges: what it has got over this connection, and what that goes on from. Its request
+    /// alone shows only how long its log is, not whose.
+    pub(crate) fn acknowledged(&self) -> Option<u64> {
+        let reported = self.reported()?;
+        Some(reported).filter(|end| self.requested.is_some_and(|begin| *end > begin))
     }
 
     /// Whether its next report is due at once.
@@ -140,11 +153,16 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
         self.link.reports_soon(now_ms)
     }
 
-    /// Reads what has come.
+    /// Reads what has come; `known_end` is the end of all that any slave may hold.
     ///
     /// # Errors
     /// Why the link is to be closed.
-    pub(crate) fn read(&mut self, log: LogSpan, now_ms: u64) -> Result<(), String> {
+    pub(crate) fn read(
+        &mut self,
+        log: LogSpan,
+        known_end: u64,
+        now_ms: u64,
+    ) -> Result<(), String> {
         let mut bytes = [0; READ_LEN_BYTES];
         loop {
             match self.stream.read(&mut bytes) {
@@ -153,6 +171,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                     let came = bytes.get(..len).unwrap_or_default();
                     let fed = self.link.feed(came, log, now_ms);
                     fed.map_err(|fault| fault.to_string())?;
+                    self.note_request(known_end)?;
                     self.is_known = true;
                     if len < bytes.len() {
                         return Ok(());
@@ -162,6 +181,24 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
             }
+        }
+    }
+
+    /// Looks at what it asked for: no slave holds what no slave was sent.
+    fn note_request(&mut self, known_end: u64) -> Result<(), String> {
+        if self.requested.is_some() {
+            return Ok(());
+        }
+        self.requested = self.link.acknowledged();
+        match self.requested {
+            Some(reported) if reported > known_end => {
+                let fault = LinkFault::NeverSent {
+                    reported,
+                    known_end,
+                };
+                Err(fault.to_string())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -199,6 +236,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                     };
                     let len = chunk.bytes.as_bytes().len() as u64;
                     self.link.sent(len, now_ms);
+                    self.sent_end = offset + len;
                     self.frames = Some(Frames::new(offset, Some(chunk.bytes), body_len_max));
                     sent += len;
                 }

@@ -316,6 +316,10 @@ fn what_waits_for_replicas_is_answered_by_reports_alone() {
     assert_eq!(answered(&store), []);
     let (mut slave, theirs) = pair();
     master.add("10.0.0.2:2", theirs.into()).unwrap();
+    // What it asks for shows how long its log is; what it reports behind that, whose.
+    slave.write_all(&ends[1].to_be_bytes()).unwrap();
+    read_to(&mut slave, ends[2]);
+    assert_eq!(answered(&store), []);
     slave.write_all(&ends[2].to_be_bytes()).unwrap();
     until("nobody was woken", is_woken);
     assert_eq!(answered(&store), [ok(2)]);

@@ -27,6 +27,9 @@ impl Side {
     }
 }
 
+/// What the buffers take of the near end, which waits for nothing: more than it ever reports.
+const REPORTS_BYTES: usize = 1 << 20;
+
 /// The number of a connection.
 pub(crate) type Pair = usize;
 
@@ -125,14 +128,14 @@ impl Network {
     /// Connects: the near and the far end.
     pub(crate) fn connect(&self, quality: Quality) -> (Pair, Wire, Wire) {
         let mut cables = self.0.borrow_mut();
-        let direction = || Direction {
-            capacity: quality.capacity,
+        let direction = |capacity| Direction {
+            capacity,
             latency_ms: quality.latency_ms,
             ..Direction::default()
         };
         let pair = cables.connections.len();
         cables.connections.push(Connection {
-            directions: [direction(), direction()],
+            directions: [direction(REPORTS_BYTES), direction(quality.capacity)],
             is_held: [true; 2],
             is_reset: [false; 2],
         });

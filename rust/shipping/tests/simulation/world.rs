@@ -158,8 +158,16 @@ impl World {
                 self.network.deliver(pair, side);
             }
             Event::Turn { node, incarnation } => {
-                if self.nodes[node].turn_at_ms == Some(self.now_ms) {
-                    self.nodes[node].turn_at_ms = None;
+                let known = &mut self.nodes[node];
+                if known.incarnation != incarnation || known.turn_at_ms != Some(self.now_ms) {
+                    // An earlier one has come in its place.
+                    return Ok(());
+                }
+                known.turn_at_ms = None;
+                let paused_ms = known.paused_until_ms.saturating_sub(self.now_ms);
+                if paused_ms > 0 {
+                    self.plan_turn(node, paused_ms);
+                    return Ok(());
                 }
                 return self.of_process(node, incarnation, event, Self::turn);
             }
