@@ -25,6 +25,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("connection", "consumer_offsets", "half_messages", "pops"),
         ("reactors", "direct", "left", "handed"),
         ("locked", "timers", "units", "replication", "controller"),
+        ("membership",),
         ("store", "inspection"),
         ("many", "appending"),
         ("batch",),
@@ -41,16 +42,19 @@ MODULES: Final[dict[str, Layers]] = {
     ),
     "shipping": (
         ("master", "slave"),
+        ("slaves", "follower"),
         ("peer",),
-        ("ended",),
+        ("link",),
+        ("ended", "epochs"),
     ),
     "consensus": (
         ("single",),
         ("journal", "node"),
     ),
     "replica": (
-        ("master", "slave", "controller", "walk"),
-        ("flow", "stream", "quorum"),
+        ("master", "slave", "auto_master", "auto_slave", "controller", "walk"),
+        ("course", "intake", "auto_switch"),
+        ("flow", "stream", "quorum", "members", "epochs"),
         ("fault",),
     ),
     "fast_path": (

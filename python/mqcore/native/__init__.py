@@ -11,6 +11,7 @@ platform.check()
 
 # An unfit machine is refused before the extension loads.
 from mqcore.native._native import (  # noqa: E402
+    Alteration,
     Appended,
     AppendedMany,
     Blank,
@@ -24,6 +25,7 @@ from mqcore.native._native import (  # noqa: E402
     DamagedRecord,
     Delivered,
     EndedLink,
+    EpochEntry,
     FileSize,
     Findings,
     GetResult,
@@ -33,6 +35,7 @@ from mqcore.native._native import (  # noqa: E402
     Handed,
     IndexCapacity,
     IndexHeader,
+    LogPositions,
     LogRange,
     Message,
     Notice,
@@ -51,6 +54,7 @@ from mqcore.native._native import (  # noqa: E402
     RecordBatch,
     RememberedSends,
     RemovedFiles,
+    ReplicationEpochs,
     ReplicationMaster,
     ReplicationSlave,
     RetryTopic,
@@ -61,6 +65,7 @@ from mqcore.native._native import (  # noqa: E402
     SlaveProgress,
     SlaveState,
     Stats,
+    SyncState,
     Ticked,
     TimedTopic,
     TimerProgress,
@@ -101,7 +106,11 @@ from mqcore.native.policies import (  # noqa: E402
     TimingPolicy,
     WaitPolicy,
 )
-from mqcore.native.replication import ReplicationPace, ReplicationQuorum  # noqa: E402
+from mqcore.native.replication import (  # noqa: E402
+    ReplicationMembership,
+    ReplicationPace,
+    ReplicationQuorum,
+)
 from mqcore.native.store import BatchMessage, OnDamage, Store  # noqa: E402
 from mqcore.native.transactions import CheckRules  # noqa: E402
 from mqcore.native.wire import (  # noqa: E402
@@ -121,6 +130,7 @@ from mqcore.native.wire import (  # noqa: E402
 
 __all__ = [
     "AlterSetRow",
+    "Alteration",
     "Appended",
     "AppendedMany",
     "BatchMessage",
@@ -143,6 +153,7 @@ __all__ = [
     "ElectRow",
     "EncodedParts",
     "EndedLink",
+    "EpochEntry",
     "ExpressionBits",
     "FastPath",
     "FastPathProtocol",
@@ -160,6 +171,7 @@ __all__ = [
     "IndexCapacity",
     "IndexHeader",
     "Inspection",
+    "LogPositions",
     "LogRange",
     "MembersPolicy",
     "Message",
@@ -183,7 +195,9 @@ __all__ = [
     "RegisteredFilter",
     "RememberedSends",
     "RemovedFiles",
+    "ReplicationEpochs",
     "ReplicationMaster",
+    "ReplicationMembership",
     "ReplicationPace",
     "ReplicationQuorum",
     "ReplicationSlave",
@@ -199,6 +213,7 @@ __all__ = [
     "Stats",
     "Store",
     "Subscription",
+    "SyncState",
     "Ticked",
     "TimedTopic",
     "TimerProgress",

@@ -18,6 +18,7 @@
 //! | `units` | the units of a queue, for tools |
 //! | `replication` | the classes over the threads of replication |
 //! | `controller` | the class over a controller's log and state |
+//! | `membership` | the classes of a replica under a controller |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
 //! | `many` | the columns of `append_many` |
@@ -74,6 +75,7 @@ mod json;
 mod left;
 mod locked;
 mod many;
+mod membership;
 mod packing;
 mod parts;
 mod policy_rows;
@@ -140,6 +142,8 @@ mod _native {
     use crate::json::parse_relaxed_json;
     #[pymodule_export]
     use crate::many::AppendedMany;
+    #[pymodule_export]
+    use crate::membership::{Alteration, EpochEntry, LogPositions, ReplicationEpochs, SyncState};
     #[pymodule_export]
     use crate::packing::{PackedRows, RowPacker};
     #[pymodule_export]

@@ -21,6 +21,27 @@ pub enum LinkFault {
         /// Where the master's log ends.
         end: u64,
     },
+    /// A slave holds what its master has not sent it.
+    #[error(
+        "the slave is ahead: it reports {reported}, and our log was there up to {known_end} when it was \
+         opened, and was sent no farther since. One of the two has lost messages, or they were never \
+         copies of each other: compare them, and empty the store of the one that is to be filled anew"
+    )]
+    NeverSent {
+        /// What it reported first.
+        reported: u64,
+        /// Where the log ended when it was opened, or what was sent since.
+        known_end: u64,
+    },
+    /// A slave's log has other bytes than its master's.
+    #[error(
+        "the master's bytes at {offset} are not ours: the two logs are no copies of each other there. \
+         Compare them, and empty the store of the one that is to be filled anew"
+    )]
+    OtherBytes {
+        /// Where they lie.
+        offset: u64,
+    },
     /// What a slave wants was removed.
     #[error(
         "the slave wants to go on at {reported}, and our log begins at {start}: what is between was \
@@ -83,5 +104,40 @@ pub enum LinkFault {
     Silent {
         /// For how long.
         silent_ms: u64,
+    },
+    /// A frame of AutoSwitch that is none, or comes out of turn.
+    #[error("what came is no frame of controller mode: {why}")]
+    BadFrame {
+        /// What is wrong.
+        why: String,
+    },
+    /// A master has no epoch that the log here has.
+    #[error(
+        "no epoch of the master is one of ours: its log and ours are no copies of each other \
+         (its last epoch is {theirs}, ours is {ours}). Empty the store of the one that is to be filled \
+         anew"
+    )]
+    NoCommonEpoch {
+        /// Its last epoch, -1 for none.
+        theirs: i32,
+        /// Ours.
+        ours: i32,
+    },
+    /// The log here goes on behind the last place that its master has, too.
+    #[error(
+        "our log is a copy of the master's up to {offset} (epoch {epoch}): what is behind must be cut \
+         first"
+    )]
+    CutNeeded {
+        /// Where it must end.
+        offset: u64,
+        /// The last common epoch.
+        epoch: i32,
+    },
+    /// Somebody gives an id that is no slave's.
+    #[error("the slave gives {id} as its id, which no slave of ours has")]
+    BadId {
+        /// The id.
+        id: i64,
     },
 }

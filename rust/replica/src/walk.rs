@@ -19,7 +19,8 @@ pub struct RecordWalk {
     file_len_bytes: u64,
     /// Physical offset of the next byte.
     at: u64,
-    /// Physical offset behind the record that is being passed; where the next one begins.
+    /// Physical offset of the record that is being passed, and behind it: where the next one begins.
+    begin: u64,
     next: u64,
     head: [u8; HEAD_LEN_BYTES],
     head_len: usize,
@@ -35,6 +36,7 @@ impl RecordWalk {
         Self {
             file_len_bytes,
             at: end,
+            begin: end,
             next: end,
             head: [0; HEAD_LEN_BYTES],
             head_len: 0,
@@ -47,6 +49,16 @@ impl RecordWalk {
     #[must_use]
     pub fn at(&self) -> u64 {
         self.at + self.head_len as u64
+    }
+
+    /// Physical offset behind the last record that has come whole.
+    #[must_use]
+    pub fn whole_end(&self) -> u64 {
+        if self.at < self.next {
+            self.begin
+        } else {
+            self.next
+        }
     }
 
     /// Store time of the last record that has come whole, ms.
@@ -140,6 +152,7 @@ impl RecordWalk {
     }
 
     fn begin_passing(&mut self, len: u64, head_len: usize) {
+        self.begin = self.next;
         self.at = self.next + head_len as u64;
         self.next += len;
         self.head_len = 0;
@@ -201,13 +214,28 @@ mod tests {
         log
     }
 
+    /// Where its records and blank ends are whole.
+    fn ends_of(log: &[u8]) -> Vec<usize> {
+        let mut ends = vec![0];
+        while let Some(head) = log
+            .get(*ends.last().unwrap()..)
+            .and_then(|l| l.first_chunk())
+        {
+            ends.push(ends.last().unwrap() + i32::from_be_bytes(*head) as usize);
+        }
+        ends
+    }
+
     #[test]
     fn every_cut_of_a_log_is_followed() {
         let log = log();
+        let ends = ends_of(&log);
         for cut in 0..=log.len() {
             let mut walk = RecordWalk::new(0, FILE_LEN_BYTES);
             walk.take(&log[..cut]).unwrap();
             assert_eq!(walk.at(), cut as u64);
+            let whole = ends.iter().rev().find(|end| **end <= cut);
+            assert_eq!(walk.whole_end(), whole.map_or(0, |end| *end as u64));
             walk.take(&log[cut..]).unwrap();
             assert_eq!((walk.at(), walk.whole_ms()), (log.len() as u64, Some(30)));
         }

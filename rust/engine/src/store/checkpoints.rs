@@ -5,6 +5,7 @@
 //! other, never two at once.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::session::Session;
 use crate::batch_queue::BatchTable;
@@ -26,6 +27,8 @@ pub struct Checkpoints<D: Disk, C: Clock> {
     pub(super) index: Option<Arc<KeyIndex<D, C>>>,
     pub(super) dispatcher: Arc<Dispatcher<D>>,
     pub(super) syncer: Arc<Syncer<D>>,
+    /// Whether the confirm offset is written down, as a member's.
+    pub(super) is_member: bool,
     pub(super) checkpoint: Checkpoint<D>,
     /// `None` where another store's log is mounted: it is not ours to mark.
     pub(super) session: Option<Session<D>>,
@@ -82,7 +85,8 @@ impl<D: Disk, C: Clock> Checkpoints<D, C> {
         let Some(session) = &self.session else {
             return Ok(());
         };
-        let durable = self.files.positions.flushed.position();
+        // Not what is flushed: a slave's log may end in the middle of a record, which a start cuts off.
+        let durable = self.files.records_flushed.load(Ordering::Acquire);
         session.note(self.files.chain.start()..durable, is_stopped)
     }
 
@@ -94,6 +98,11 @@ impl<D: Disk, C: Clock> Checkpoints<D, C> {
         self.queues.witness().refresh()?;
         self.checkpoint
             .raise(Field::PhysicTimestamp, self.syncer.flushed_store_ms());
+        if self.is_member {
+            let confirmed = self.files.confirmed_end();
+            self.checkpoint
+                .set(Field::ConfirmOffset, confirmed.cast_signed());
+        }
         self.checkpoint.flush()
     }
 
