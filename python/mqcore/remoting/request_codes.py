@@ -111,7 +111,7 @@ _HALF_CHECK: Final = (
 _ROCKSDB: Final = "no state is kept in RocksDB"
 _STATIC_TOPICS: Final = "static topics (logical queues over several brokers) are not implemented"
 _CONTAINER: Final = "a process holds one broker; broker containers are not implemented"
-_REPLICATION: Final = "only with a controller or acting masters, which are not implemented"
+_REPLICATION: Final = "only with acting masters, which are not implemented"
 _CONTROLLER: Final = "the controller is not implemented"
 _BETWEEN_CONTROLLERS: Final = (
     "an entry of the official controllers' Raft log, never sent to a broker"
@@ -266,8 +266,8 @@ class RequestCode(IntEnum):
     CONTROLLER_GET_REPLICA_INFO = _unanswered(1004, Family.CONTROLLER, "5.0.0", _CONTROLLER)
     CONTROLLER_GET_METADATA_INFO = _unanswered(1005, Family.CONTROLLER, "5.0.0", _CONTROLLER)
     CONTROLLER_GET_SYNC_STATE_DATA = _unanswered(1006, Family.CONTROLLER, "5.0.0", _CONTROLLER)
-    GET_BROKER_EPOCH_CACHE = _unanswered(1007, Family.REPLICATION, "5.0.0", _REPLICATION)
-    NOTIFY_BROKER_ROLE_CHANGED = _unanswered(1008, Family.REPLICATION, "5.0.0", _REPLICATION)
+    GET_BROKER_EPOCH_CACHE = Row(1007, Family.REPLICATION, _BROKER, "5.0.0", on_mounted=False)
+    NOTIFY_BROKER_ROLE_CHANGED = Row(1008, Family.REPLICATION, _BROKER, "5.0.0", on_mounted=False)
     UPDATE_CONTROLLER_CONFIG = _unanswered(1009, Family.CONTROLLER, "5.0.0", _CONTROLLER)
     GET_CONTROLLER_CONFIG = _unanswered(1010, Family.CONTROLLER, "5.0.0", _CONTROLLER)
     CLEAN_BROKER_DATA = _unanswered(1011, Family.CONTROLLER, "5.0.0", _CONTROLLER)
