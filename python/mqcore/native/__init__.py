@@ -11,6 +11,7 @@ platform.check()
 
 # An unfit machine is refused before the extension loads.
 from mqcore.native._native import (  # noqa: E402
+    Alteration,
     Appended,
     AppendedMany,
     Blank,
@@ -20,6 +21,7 @@ from mqcore.native._native import (  # noqa: E402
     DamagedRecord,
     Delivered,
     EndedLink,
+    EpochEntry,
     FileSize,
     Findings,
     GetResult,
@@ -29,6 +31,7 @@ from mqcore.native._native import (  # noqa: E402
     Handed,
     IndexCapacity,
     IndexHeader,
+    LogPositions,
     LogRange,
     Message,
     Notice,
@@ -47,6 +50,7 @@ from mqcore.native._native import (  # noqa: E402
     RecordBatch,
     RememberedSends,
     RemovedFiles,
+    ReplicationEpochs,
     ReplicationMaster,
     ReplicationSlave,
     RetryTopic,
@@ -57,6 +61,7 @@ from mqcore.native._native import (  # noqa: E402
     SlaveProgress,
     SlaveState,
     Stats,
+    SyncState,
     Ticked,
     TimedTopic,
     TimerProgress,
@@ -96,7 +101,11 @@ from mqcore.native.policies import (  # noqa: E402
     TimingPolicy,
     WaitPolicy,
 )
-from mqcore.native.replication import ReplicationPace, ReplicationQuorum  # noqa: E402
+from mqcore.native.replication import (  # noqa: E402
+    ReplicationMembership,
+    ReplicationPace,
+    ReplicationQuorum,
+)
 from mqcore.native.store import BatchMessage, OnDamage, Store  # noqa: E402
 from mqcore.native.transactions import CheckRules  # noqa: E402
 from mqcore.native.wire import (  # noqa: E402
@@ -115,6 +124,7 @@ from mqcore.native.wire import (  # noqa: E402
 )
 
 __all__ = [
+    "Alteration",
     "Appended",
     "AppendedMany",
     "BatchMessage",
@@ -131,6 +141,7 @@ __all__ = [
     "Delivered",
     "EncodedParts",
     "EndedLink",
+    "EpochEntry",
     "ExpressionBits",
     "FastPath",
     "FastPathProtocol",
@@ -148,6 +159,7 @@ __all__ = [
     "IndexCapacity",
     "IndexHeader",
     "Inspection",
+    "LogPositions",
     "LogRange",
     "MembersPolicy",
     "Message",
@@ -171,7 +183,9 @@ __all__ = [
     "RegisteredFilter",
     "RememberedSends",
     "RemovedFiles",
+    "ReplicationEpochs",
     "ReplicationMaster",
+    "ReplicationMembership",
     "ReplicationPace",
     "ReplicationQuorum",
     "ReplicationSlave",
@@ -187,6 +201,7 @@ __all__ = [
     "Stats",
     "Store",
     "Subscription",
+    "SyncState",
     "Ticked",
     "TimedTopic",
     "TimerProgress",

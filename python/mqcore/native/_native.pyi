@@ -15,7 +15,11 @@ from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.policies import BrokerPolicy
-from mqcore.native.replication import ReplicationPace, ReplicationQuorum
+from mqcore.native.replication import (
+    ReplicationMembership,
+    ReplicationPace,
+    ReplicationQuorum,
+)
 from mqcore.native.store import BatchMessage
 from mqcore.native.transactions import CheckRules
 
@@ -173,6 +177,8 @@ class NativeStore:
         *,
         on_damage: str = "refuse",
         store_host: str | None = None,
+        is_member: bool = False,
+        cut_at: int | None = None,
     ) -> Self: ...
     @property
     def unknown_settings(self) -> list[str]: ...
@@ -657,6 +663,8 @@ class OpenReport:
         used_manifest: Whether no queue had to be looked at.
         dispatched_from: Where the queues are built on from.
         index_from: Where the index is built on from, or None.
+        is_tail_certain: Whether nothing can be missing at the end that was there once: the last end
+            was clean, every append was synced, or no page was lost since.
     """
 
     @property
@@ -2083,13 +2091,17 @@ class EndedLink:
     Attributes:
         address: The address of the other end.
         why: Why it ended.
+        cut_at: Of a slave: where its log must end before the master can be followed, as the epochs
+            show; None where no cut helps. Close the store and open it with this `cut_at`.
     """
 
-    __match_args__ = ("address", "why")
+    __match_args__ = ("address", "why", "cut_at")
     @property
     def address(self) -> str: ...
     @property
     def why(self) -> str: ...
+    @property
+    def cut_at(self) -> int | None: ...
 
 @final
 class SlaveState:
@@ -2103,6 +2115,9 @@ class SlaveState:
         lag_bytes: How far it is behind the log, bytes.
         lag_ms: For how long it has not held everything that the log held at one time, ms.
         bytes_per_second: Bytes sent in the last second.
+        controller_id: The id that its controller gave it; None in classic replication, and before
+            it has introduced itself.
+        is_learner: Whether it is never to be in the sync-state set (`asyncLearner`).
     """
 
     __match_args__ = (
@@ -2113,6 +2128,8 @@ class SlaveState:
         "lag_bytes",
         "lag_ms",
         "bytes_per_second",
+        "controller_id",
+        "is_learner",
     )
     @property
     def address(self) -> str: ...
@@ -2128,6 +2145,10 @@ class SlaveState:
     def lag_ms(self) -> int: ...
     @property
     def bytes_per_second(self) -> int: ...
+    @property
+    def controller_id(self) -> int | None: ...
+    @property
+    def is_learner(self) -> bool: ...
 
 @final
 class SlaveProgress:
@@ -2168,8 +2189,115 @@ class SlaveProgress:
     def last_store_ms(self) -> int: ...
 
 @final
+class EpochEntry:
+    """What one master wrote of a log (`EpochEntry`). Positions are physical offsets.
+
+    Attributes:
+        epoch: The epoch of the master.
+        start: Where its log began.
+        end: Where the next epoch begins; of the last one, where the log ends now.
+    """
+
+    __match_args__ = ("epoch", "start", "end")
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+@final
+class LogPositions:
+    """How far a member's log is. Positions are physical offsets (bytes of the log).
+
+    Attributes:
+        start: First byte that is kept.
+        end: End of the log (`maxPhyOffset`).
+        confirmed: The confirm offset: no reader sees what is behind it.
+        dispatched: End of what queues have.
+    """
+
+    __match_args__ = ("start", "end", "confirmed", "dispatched")
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def confirmed(self) -> int: ...
+    @property
+    def dispatched(self) -> int: ...
+
+@final
+class Alteration:
+    """A sync-state set that a master asks its controller for (request code 1001).
+
+    Attributes:
+        members: Controller ids, the master's own among them, in ascending order.
+        set_epoch: The epoch of the set that it is to replace (`syncStateSetEpoch`).
+    """
+
+    __match_args__ = ("members", "set_epoch")
+    @property
+    def members(self) -> list[int]: ...
+    @property
+    def set_epoch(self) -> int: ...
+
+@final
+class SyncState:
+    """The sync-state set of a master. Ids are those of the controller, in ascending order.
+
+    Attributes:
+        members: The set as the controller has it.
+        set_epoch: Its epoch.
+        asked: Ids of alterations that were given out and are not answered: sends wait for them too.
+        joining: Ids for which sends wait, and which are asked for as soon as they have all that was
+            acknowledged without them.
+    """
+
+    __match_args__ = ("members", "set_epoch", "asked", "joining")
+    @property
+    def members(self) -> list[int]: ...
+    @property
+    def set_epoch(self) -> int: ...
+    @property
+    def asked(self) -> list[int]: ...
+    @property
+    def joining(self) -> list[int]: ...
+
+@final
+class ReplicationEpochs:
+    """The epochs of the log of an open store, and the file that keeps them (`EpochFileCache`).
+
+    Entries that begin behind the end of the log are forgotten: a power loss took what they were
+    about. One object per open store: the master and the slave of the store share it.
+
+    Args:
+        store: The store, opened with `is_member`.
+        path: The file (`storePathEpochFile`); beside it is its `.bak`.
+
+    Raises:
+        BadTextError: Neither the file nor its `.bak` can be read.
+        StoreError: The disk fails.
+    """
+
+    def __new__(cls, store: NativeStore, path: str) -> Self: ...
+    def entries(self) -> list[EpochEntry]:
+        """Returns all entries, oldest first (request code 1007)."""
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last entry; -1 without one."""
+
+    def positions(self) -> LogPositions:
+        """Returns how far the log is."""
+
+@final
 class ReplicationMaster:
-    """Ships the log of a store to slaves, on a thread of its own."""
+    """Ships the log of a store to slaves, on a thread of its own.
+
+    With `membership` and `epochs` it speaks AutoSwitch, and the store takes appends once `lead` has
+    returned.
+    """
 
     def __new__(
         cls,
@@ -2179,6 +2307,8 @@ class ReplicationMaster:
         silence_max_ms: int,
         pace: ReplicationPace,
         quorum: ReplicationQuorum | None = None,
+        membership: ReplicationMembership | None = None,
+        epochs: ReplicationEpochs | None = None,
     ) -> Self: ...
     @staticmethod
     def require(store: NativeStore) -> None:
@@ -2186,6 +2316,53 @@ class ReplicationMaster:
 
         Nothing counts as copied until a master ships, and its slaves report.
         """
+
+    def lead(
+        self, epoch: int, members: list[int], set_epoch: int, *, timeout_ms: int = 3000
+    ) -> bool:
+        """Makes the store that of the master of an epoch; may be called again for a later one.
+
+        The epoch is in its file before this returns; connections go on. To be called when no
+        slave of the store follows any more.
+
+        Args:
+            epoch: The epoch of the master.
+            members: The sync-state set, the own id among them.
+            set_epoch: Its epoch.
+            timeout_ms: How long to wait at the most until queues have what the log holds.
+
+        Returns:
+            Whether they have. Appends are taken in either case, at the right queue offsets.
+
+        Raises:
+            NotWritableError: The log has a later epoch; `members` is without the own id.
+            NoRecordError: The log ends in the middle of a record: the store must be opened anew,
+                with `cut_at` as the error's `physical_offset`.
+            StoreError: The file of epochs cannot be written.
+        """
+
+    def adopt(self, members: list[int], set_epoch: int) -> bool:
+        """Takes the sync-state set that the controller has now.
+
+        It replaces what was asked for where its epoch is larger than that of the known set; else
+        nothing changes. After an alteration whose outcome is not known nothing is dropped until
+        the controller has shown a larger epoch.
+
+        Returns:
+            Whether it was taken.
+        """
+
+    def wanted(self) -> Alteration | None:
+        """Returns the set that is to be asked for; None while the known one is right.
+
+        What is returned counts as asked until `adopt` or `refuse`: sends wait for its members too.
+        """
+
+    def refuse(self) -> None:
+        """Takes back what was asked for: the controller has refused it, and took nothing of it."""
+
+    def sync_state(self) -> SyncState:
+        """Returns the sync-state set, with what is asked for."""
 
     def add(self, descriptor: int, address: str) -> None:
         """Ships to a slave that has connected. The descriptor is owned here from now on."""
@@ -2197,7 +2374,11 @@ class ReplicationMaster:
         """Takes the links that have ended."""
 
     def fileno(self) -> int:
-        """Returns a descriptor that is readable while links have ended that were not taken."""
+        """Returns a descriptor to watch.
+
+        It is readable while links have ended that were not taken, and when `wanted` may have
+        something new; `take_ended` clears it.
+        """
 
     def stop(self) -> None:
         """Closes all connections and ends the thread. Does nothing the second time."""
@@ -2206,10 +2387,31 @@ class ReplicationMaster:
 class ReplicationSlave:
     """Grows the log of a store by that of its master, on a thread per connection.
 
-    The store takes no appends of its own any more.
+    The store takes no appends of its own any more, until a master of it leads. With `epochs` it
+    speaks AutoSwitch.
+
+    Args:
+        store: The store.
+        heartbeat_ms: After this long without a report it is sent again.
+        silence_max_ms: A master from which nothing has come for so long is given up.
+        epochs: The epochs of the store's log; None for classic replication.
+        controller_id: The own id, in AutoSwitch.
+        from_last_file: Whether an empty log begins with the last file of the master
+            (`syncFromLastFile`).
+        is_learner: Whether it is never to be in the sync-state set (`asyncLearner`).
     """
 
-    def __new__(cls, store: NativeStore, *, heartbeat_ms: int, silence_max_ms: int) -> Self: ...
+    def __new__(
+        cls,
+        store: NativeStore,
+        *,
+        heartbeat_ms: int,
+        silence_max_ms: int,
+        epochs: ReplicationEpochs | None = None,
+        controller_id: int = 0,
+        from_last_file: bool = False,
+        is_learner: bool = False,
+    ) -> Self: ...
     def follow(self, descriptor: int, address: str) -> None:
         """Follows a master over a connection, until that ends; an earlier one is closed.
 

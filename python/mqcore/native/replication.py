@@ -5,7 +5,7 @@ Knows no setting.
 
 from typing import NamedTuple
 
-__all__ = ["ReplicationPace", "ReplicationQuorum"]
+__all__ = ["ReplicationMembership", "ReplicationPace", "ReplicationQuorum"]
 
 
 class ReplicationPace(NamedTuple):
@@ -36,3 +36,24 @@ class ReplicationQuorum(NamedTuple):
     follows_in_sync: bool = False
     gap_max_bytes: int = 268_435_456
     behind_max_bytes: int = 268_435_456
+
+
+class ReplicationMembership(NamedTuple):
+    """What a master under a controller needs to know of itself and its set.
+
+    Attributes:
+        controller_id: The own id.
+        acks_whole_set: A send waits for every member of the sync-state set (`allAckInSyncStateSet`).
+        in_sync_replicas: Copies that a send waits for otherwise, the master's among them.
+        in_sync_replicas_min: With fewer in the set, the master among them, nothing is stored.
+        behind_max_ms: A member that is behind for longer is to leave the set
+            (`haMaxTimeSlaveNotCatchup`).
+        absent_max_ms: A member that is not connected for longer is to leave the set.
+    """
+
+    controller_id: int
+    acks_whole_set: bool = False
+    in_sync_replicas: int = 1
+    in_sync_replicas_min: int = 1
+    behind_max_ms: int = 15_000
+    absent_max_ms: int = 1_000

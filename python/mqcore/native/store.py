@@ -82,6 +82,10 @@ class Store(NativeStore):
             "refuse" to open, "cut" the log there with all that is behind, or "keep" what is
             whole behind by putting other records in place of the bad bytes.
         store_host: Address and port of the broker, for message ids.
+        is_member: Whether the store is a replica under a controller: it takes no appends until a
+            `ReplicationMaster` leads, and its queues end at the confirm offset.
+        cut_at: Where the log is to end: what is behind is kept below `truncated`, then taken out of
+            it. A record must begin there; a log that ends before it is left as it is.
 
     Raises:
         StoreError: It cannot be opened; nothing on disk was changed.
@@ -99,10 +103,18 @@ class Store(NativeStore):
         config: Mapping[str, Setting] | None = None,
         on_damage: OnDamage = "refuse",
         store_host: str = "127.0.0.1:10911",
+        is_member: bool = False,
+        cut_at: int | None = None,
     ) -> Self:
         """Opens the store."""
-        settings = _with_sizes(setting_texts(path, config))
-        store = super().__new__(cls, settings, on_damage=on_damage, store_host=store_host)
+        store = super().__new__(
+            cls,
+            _with_sizes(setting_texts(path, config)),
+            on_damage=on_damage,
+            store_host=store_host,
+            is_member=is_member,
+            cut_at=cut_at,
+        )
         store._loop = None
         store._timer = None
         store._waiting = {}
