@@ -1,7 +1,7 @@
 """A controller as a table in memory: what it answers to a member, without sockets and time.
 
-The checks in the order of `ReplicasInfoManager`, as far as a member can tell them apart. Elects whoever
-is alive in the sync-state set.
+The checks in the order of `ReplicasInfoManager`, as far as a member can tell them apart. Elects
+whoever is alive in the sync-state set.
 """
 
 from dataclasses import dataclass, field

@@ -52,7 +52,7 @@ class Life:
             member, controller.addresses, Timetable(), identity=identity, candidate=candidate
         )
 
-    def step(self, lose: Callable[[Ask], bool] = lambda ask: False) -> list[Ask]:
+    def step(self, lose: Callable[[Ask], bool] = lambda _ask: False) -> list[Ask]:
         """Sends what is due, takes the answers that are not lost; returns what was sent."""
         membership = self.membership
         asks = membership.due(self.now_ms, STANDING)

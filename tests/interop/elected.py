@@ -104,7 +104,7 @@ class Group:
         return len(found) if isinstance(found, list) else 0
 
     def master(self, *besides: Broker) -> Broker:
-        """Returns the master that takes sends, when there is one; others than those that are named."""
+        """Returns the master that takes sends, when there is one besides those that are named."""
         others = {each.address for each in besides}
 
         def found() -> Broker | None:
@@ -134,9 +134,7 @@ class Group:
             ext |= {"f": "0", "g": "1700000000000", "h": "0", "i": properties, "j": "0"}
             ext |= {"k": "false", "m": "false"}
             code = RequestCode.SEND_MESSAGE_V2
-            answer = await client.call(
-                broker.address, code, ext, body, timeout_s=_SEND_TIMEOUT_S
-            )
+            answer = await client.call(broker.address, code, ext, body, timeout_s=_SEND_TIMEOUT_S)
             expect(answer, broker.address)
             self.sent.append(body)
             acknowledged += 1

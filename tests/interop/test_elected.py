@@ -1,15 +1,13 @@
-"""Our brokers under an official controller, alone and beside official brokers: elections and failovers.
+"""Our brokers under an official controller, alone and beside official ones: failovers.
 
-Whatever was acknowledged with `allAckInSyncStateSet` and two replicas in sync is there after each kill, and
-the logs of all replicas are equal in the end.
+Whatever was acknowledged with `allAckInSyncStateSet` and two replicas in sync is there after each
+kill, and the logs of all replicas are equal in the end.
 """
 
-import re
 from pathlib import Path
 
 import pytest
 
-from interop.driver import Driver
 from interop.elected import SAFE, Group, group
 from interop.patience import eventually
 from interop.registered import brokers

@@ -21,8 +21,8 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
-from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.leading import MasterServices
+from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import Departures, MembershipChanges
 from mqcore.broker.mounting import Mount, know_stored_topics
 from mqcore.broker.pop import PopRounds
@@ -227,7 +227,7 @@ class Broker:
             self._ends_with(self._answer_parked)
         await replication.start(persistence, self._server, port)
         self._registrar = Registrar(state, persistence)
-        self._ends_with(self._leave, self._registrar.abandon)
+        self._ends_with(self._registrar.stop, self._registrar.abandon)
         persistence.announce = self._registrar.announce
         if state.role.is_controlled:
             self._switch = RoleSwitch(state, self._services, replication, self._registrar)
@@ -332,13 +332,15 @@ class Broker:
     async def resign(self) -> None:
         """Stops it to be opened anew in another role: its group has another master, or another log.
 
-        It appends nothing, and name servers hear of the new role alone: what is unregistered by an id
-        may already be the next master.
+        It appends nothing, and name servers hear of the new role alone: what is unregistered by an
+        id may already be the next master.
 
         Raises:
             StoreError: Something could not be written; everything is closed all the same.
         """
         self._resigns = True
+        if self._registrar is not None:
+            self._registrar.stay()
         await self.stop()
 
     async def abandon(self) -> None:
@@ -414,12 +416,6 @@ class Broker:
             _log.error("at the stop: pops could not be stored: they are popped again")
         if not is_noted:
             _log.error("at the stop: ends of transactions could not be noted: asked for again")
-
-    async def _leave(self) -> None:
-        """Leaves the name servers."""
-        registrar = self._registrar
-        if registrar is not None:
-            await (registrar.abandon() if self._resigns else registrar.stop())
 
     async def _unmount(self) -> None:
         """Gives the directory of a mount back."""

@@ -3,10 +3,10 @@
     broker = ControlledBroker(settings)
     await broker.start()               # answers requests; takes messages once it was elected
 
-The membership outlives the broker's store: a master that has to follow another one, and a log whose tail no
-other member has, are closed, cut and opened anew in the same process, at the same port. Everything else
-happens while the broker serves. Holds no algorithm: `Membership` decides who asks what, `RoleSwitch` the
-order of a change.
+The membership outlives the broker's store: a master that has to follow another one, and a log whose
+tail no other member has, are closed, cut and opened anew in the same process, at the same port.
+Everything else happens while the broker serves. Holds no algorithm: `Membership` decides who asks
+what, `RoleSwitch` the order of a change.
 """
 
 import asyncio

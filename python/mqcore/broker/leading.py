@@ -1,8 +1,8 @@
-"""What a master does by itself: delivers delayed and timed messages, asks about transactions, revives.
+"""What a master does by itself: delivers what is due, asks about transactions, revives pops.
 
-`BrokerController.changeSpecialServiceStatus` of RocketMQ. Begins once for one life of the store: a master
-that becomes a slave opens its store anew. Knows the services and what has to be true before they begin;
-nothing of who is elected.
+`BrokerController.changeSpecialServiceStatus` of RocketMQ. Begins once for one life of the store: a
+master that becomes a slave opens its store anew. Knows the services and what has to be true before
+they begin; nothing of who is elected.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ class MasterServices:
             await asyncio.to_thread(timers.open, now_ms)
 
     def _clip_offsets(self) -> None:
-        """Takes offsets back that are beyond their queues: the master had a tail that nobody has."""
+        """Takes offsets back behind queues: the master before had a tail that nobody has."""
         offsets = self._state.fast_path.offsets
         beyond = beyond_end(offsets.snapshot(), self._state.store.bounds)
         for key, queues in beyond.items():

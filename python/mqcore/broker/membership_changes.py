@@ -91,10 +91,12 @@ class Departures(LinkEvents):
     """Takes a closed connection out of every group, and notifies those that stay."""
 
     def __init__(self, state: BrokerState, membership: MembershipChanges) -> None:
+        """Takes where members are, and what is notified of those that leave."""
         self._state = state
         self._membership = membership
 
     def closed(self, link: Link) -> None:
+        """Takes a connection out of every group that it is a member of."""
         self._go_on(self._state.members.closing(link))
 
     def _go_on(self, steps: Iterator[str]) -> None:

@@ -39,8 +39,8 @@ __all__ = [
 
 # Remark for a client that sends to a store that is only read here.
 _MOUNTED = "the broker[{}] serves {} for reading alone: it takes no message"
-# Remarks of a slave: of 5.x for sends, and for pulls without `slaveReadEnable`; of 4.9 for sends, and
-# of a broker that its controller has given no role.
+# Remarks of a slave: of 5.x for sends, and for pulls without `slaveReadEnable`; of 4.9 for sends,
+# and of a broker that its controller has given no role.
 _REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
 _NOT_AVAILABLE = (
     "service not available now. It may be caused by one of the following reasons: the broker's "

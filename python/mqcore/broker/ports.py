@@ -1,4 +1,4 @@
-"""A port that is taken before it is listened on: ids of messages name it, so the store must know it."""
+"""A port that is taken before it is listened on: the store must know it, ids name it."""
 
 import contextlib
 import socket

@@ -128,6 +128,7 @@ class Registrar(LinkEvents):
         self._renewals: dict[str, PeriodicTask] = {}
         self._lookup = NameServerLookup(state, self._follow)
         self._is_started = False
+        self._stays = False
 
     @property
     def registered(self) -> frozenset[str]:
@@ -198,11 +199,16 @@ class Registrar(LinkEvents):
         # Those that do not know us are tried again every second and then sent everything.
         await asyncio.gather(*(self._announce_to(address, names) for address in list(self._known)))
 
+    def stay(self) -> None:
+        """Leaves its entries in name servers at the stop: it is soon back in another role."""
+        self._stays = True
+
     async def stop(self) -> None:
         """Takes the broker out of every name server that is there."""
         await self._lookup.stop()
         await self._tasks.stop()
-        await asyncio.gather(*(self._unregister(address) for address in self._known))
+        if not self._stays:
+            await asyncio.gather(*(self._unregister(address) for address in self._known))
         # What is announced meanwhile has nobody to go to, and that is no news.
         self._known.clear()
         await self._client.close()

@@ -37,8 +37,8 @@ class Replicas:
         master: Ships the log, on a master that is listened to.
         slave: Follows the log of a master, on a slave.
         epochs: Which master wrote which part of the log; None without a controller.
-        master_address: Where the master answers requests, as name servers or the controller know it;
-            or empty.
+        master_address: Where the master answers requests, as name servers or the controller know
+            it; or empty.
         master_ha_address: Where it ships its log; or empty.
         has_master: Whether a slave is connected to its master.
         ended: Why the last connection to the master ended; empty while there was none.

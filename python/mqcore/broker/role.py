@@ -1,4 +1,4 @@
-"""What a broker is to its group: master, slave, or neither yet. One value, which `BrokerState.role` holds.
+"""What a broker is to its group: master, slave, or neither yet; `BrokerState.role` holds it.
 
 Services, policies and registrations look here, and nowhere else, for what the broker is. Without a
 controller the settings say it once and for all; with one it changes while the broker runs. Knows no

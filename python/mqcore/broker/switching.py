@@ -1,8 +1,8 @@
-"""How a broker takes a role while it serves: each step of `ReplicasManager`'s in its official order.
+"""How a broker takes a role while it serves: the steps of `ReplicasManager`, in their order.
 
-A broker that waits for its controller, or a slave, becomes master; a broker that was no master since its
-store was opened becomes a slave, or follows another master. A master that is to follow somebody is opened
-anew instead (`controlled`). Knows the parts, and nothing of what each does.
+A broker that waits for its controller, or a slave, becomes master; a broker that was no master
+since its store was opened becomes a slave, or follows another master. A master that is to follow
+somebody is opened anew instead (`controlled`). Knows the parts, and nothing of what each does.
 """
 
 import logging

@@ -112,7 +112,9 @@ def _member_faults(settings: BrokerSettings) -> list[str]:
     if settings.mounted_dir:
         faults.append("enableControllerMode=true: a mounted store (mountedStoreDir) has no master")
     if settings.listener.host.startswith("unix:"):
-        faults.append("enableControllerMode=true: controllers and members reach a broker by TCP only")
+        faults.append(
+            "enableControllerMode=true: controllers and members reach a broker by TCP only"
+        )
     if not settings.listens_for_slaves:
         faults.append(
             "enableControllerMode=true: an elected master must be copied (haListenEnable=true)"
@@ -125,8 +127,7 @@ def _copies_faults(settings: BrokerSettings) -> list[str]:
     faults = []
     if settings.replication_waits_for_set:
         faults.append(
-            "allAckInSyncStateSet=true needs enableControllerMode=true: nobody else keeps the set of "
-            "replicas in sync"
+            "allAckInSyncStateSet=true needs enableControllerMode=true: nobody else keeps that set"
         )
     copies, least = settings.replication_copies, settings.replication_in_sync_min
     if least > copies:
@@ -180,13 +181,13 @@ def _member_warnings(settings: BrokerSettings) -> list[str]:
     if settings.replication_waits_for_set:
         if settings.replication_in_sync_min < 2:
             warnings.append(
-                f"{_LEAST}=1: a send is acknowledged with one copy while no other replica is in sync, "
-                f"and lost with its disk; {_LEAST}=2 refuses it then"
+                f"{_LEAST}=1: with no other replica in sync a send is acknowledged with one copy; "
+                f"{_LEAST}=2 refuses it then"
             )
     elif settings.replication_copies < 2:
         warnings.append(
-            "a send is acknowledged with one copy, and lost when another replica becomes master: set "
-            f"allAckInSyncStateSet=true and {_LEAST}=2"
+            "a send is acknowledged with one copy, and lost where another replica becomes master: "
+            f"set allAckInSyncStateSet=true and {_LEAST}=2"
         )
     return warnings
 

@@ -56,7 +56,6 @@ class Replication:
         """907: how far each slave is, or how a slave follows."""
         return request.answer(body=compact(ha_status(self._state)))
 
-
     def epochs(self, request: Request) -> Command:
         """1007: which master wrote which part of the log."""
         state = self._state
@@ -148,7 +147,7 @@ def _client(state: BrokerState) -> dict[str, object]:
 
 
 def refused_by_slave(code: int, handler: Handler, state: BrokerState) -> Handler:
-    """Returns what serves a request: it refuses while a slave would differ from its master by it."""
+    """Returns what serves a request: a slave refuses what it would differ by."""
     if code not in _OF_THE_MASTER:
         return handler
 

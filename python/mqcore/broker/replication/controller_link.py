@@ -1,8 +1,8 @@
-"""A broker's way to its controllers: sends what the membership asks, gives it the answers, passes orders on.
+"""A broker's way to its controllers: sends what the membership asks, takes answers, passes orders.
 
-Around `Membership`, which decides; here are the loop, the client, the files of the id and the clock.
-Orders about the role are performed one after the other, the newest alone where several wait; requests and
-heartbeats go on meanwhile.
+Around `Membership`, which decides; here are the loop, the client, the files of the id and the
+clock. Orders about the role are performed one after the other, the newest alone where several wait;
+requests and heartbeats go on meanwhile.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """What a broker asks a controller, and what it is answered: header fields and bodies, as values.
 
-The headers of `org.apache.rocketmq.remoting.protocol.header.controller`. Pure functions; knows no state.
+The headers of `org.apache.rocketmq.remoting.protocol.header.controller`. Pure functions; knows no
+state.
 """
 
 from collections.abc import Iterable, Mapping
@@ -184,9 +185,7 @@ def leader_ask(address: str) -> Ask:
 
 def next_id_ask(address: str, member: Member) -> Ask:
     """1012: which id is free."""
-    return Ask(
-        address, Purpose.NEXT_ID, {"clusterName": member.cluster, "brokerName": member.name}
-    )
+    return Ask(address, Purpose.NEXT_ID, {"clusterName": member.cluster, "brokerName": member.name})
 
 
 def apply_ask(address: str, member: Member, candidate: Candidate) -> Ask:

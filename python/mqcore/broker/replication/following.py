@@ -81,7 +81,7 @@ class MasterFollower:
             self._state.replicas.ended = f"{link.address}: {link.why}"
             self._ended.set()
             elections = self._state.elections
-            if link.cut_at is not None and elections is not None:
+            if elections is not None and link.cut_at is not None:
                 elections.diverged(link.cut_at)
 
     async def _run(self) -> None:

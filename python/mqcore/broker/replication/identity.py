@@ -1,8 +1,8 @@
 """The id of a broker at its controller, and the two files that it is kept in.
 
-`brokerIdentity` holds `CLUSTER#NAME#ID`, one line; while an id is applied for, `brokerIdentity-temp`
-holds `CLUSTER#NAME#ID#CHECKCODE` (`BrokerMetadata`, `TempBrokerMetadata` of RocketMQ). Both are written
-beside, synced and renamed. Knows no request.
+`brokerIdentity` holds `CLUSTER#NAME#ID`, one line; while an id is applied for,
+`brokerIdentity-temp` holds `CLUSTER#NAME#ID#CHECKCODE` (`BrokerMetadata`, `TempBrokerMetadata` of
+RocketMQ). Both are written beside, synced and renamed. Knows no request.
 """
 
 import contextlib
@@ -193,5 +193,3 @@ def _id(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ValueError("an id is a number")
     return int(text)
-
-

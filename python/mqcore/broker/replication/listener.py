@@ -20,6 +20,7 @@ from mqcore.native import (
     ReplicationPace,
     ReplicationQuorum,
 )
+from mqcore.periodic import PeriodicTasks
 
 __all__ = ["SlaveListener", "port_for_slaves"]
 
@@ -31,6 +32,7 @@ SLAVES_MAX = 16
 _BACKLOG = 16
 # As long as queues are waited for before a master serves; they follow the log within milliseconds.
 _DISPATCHED_MS = 3_000
+_MS_PER_S = 1_000
 # After an error of `accept` that lasts, such as too many open files.
 _ACCEPT_PAUSE_S = 1.0
 
@@ -43,6 +45,7 @@ class SlaveListener:
         self._state = state
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
+        self._looks = PeriodicTasks()
 
     async def start(self, broker_port: int, order: Become | None = None, own_id: int = 0) -> int:
         """Listens where the broker does, and ships the log to who connects.
@@ -78,6 +81,11 @@ class SlaveListener:
         state.replicas.master = master
         if order is not None:
             await self.lead(order)
+            self._looks.every(
+                "replicas in sync",
+                self.want,
+                period_s=lambda: settings.sync_state_set_interval_ms / _MS_PER_S,
+            )
         state.replicas.port = int(self._socket.getsockname()[1])
         loop = asyncio.get_running_loop()
         loop.add_reader(master.fileno(), self._hear, master)
@@ -111,6 +119,7 @@ class SlaveListener:
 
     async def stop(self) -> None:
         """Closes the port and all connections."""
+        await self._looks.stop()
         accepting, self._accepting = self._accepting, None
         if accepting is not None:
             accepting.cancel()

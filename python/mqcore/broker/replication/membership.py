@@ -1,10 +1,10 @@
 """A broker as a member of a group with a controller: what it asks, and what follows from answers.
 
-A state machine without time, sockets and files: time is passed in, requests come out as `Ask`s, what
-the broker has to do as `Order`s. Follows `ReplicasManager` of RocketMQ 5.3: find the controllers'
-leader (1005), get an id (1012, 1013), register (1003), ask for an election where there is no master
-(1002), then look for a new master again and again (1004) and send heartbeats (904). A larger epoch
-wins; an equal or a smaller one changes no role.
+A state machine without time, sockets and files: time is passed in, requests come out as `Ask`s,
+what the broker has to do as `Order`s. Follows `ReplicasManager` of RocketMQ 5.3: find the
+controllers' leader (1005), get an id (1012, 1013), register (1003), ask for an election where there
+is no master (1002), then look for a new master again and again (1004) and send heartbeats (904). A
+larger epoch wins; an equal or a smaller one changes no role.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ from mqcore.remoting import ResponseCode
 
 __all__ = [
     "Become",
-    "ForgetCandidate",
     "Follow",
+    "ForgetCandidate",
     "KeepCandidate",
     "KeepIdentity",
     "Membership",
@@ -45,8 +45,8 @@ __all__ = [
     "Timetable",
 ]
 
-# After a request that failed. The official broker waits 5 s (`RETRY_INTERVAL_SECOND`); a broker that
-# does not serve tries sooner.
+# After a request that failed. The official broker waits 5 s (`RETRY_INTERVAL_SECOND`); a broker
+# that does not serve tries sooner.
 _RETRY_MS: Final = 1_000
 # The first look after the start, as officially.
 _FIRST_LOOK_MS: Final = 3_000

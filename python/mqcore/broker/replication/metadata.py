@@ -4,15 +4,15 @@
 before its version counts, and an answer that cannot be read leaves everything as it was: where the
 official slave removes every topic first, a bad one leaves it without.
 
-How far the master has delivered delayed messages, revived popped ones and asked about transactions counts
-here only when the log has come to where the master's ended then: what it delivered must be here, or a slave
-that becomes master would never deliver it.
+How far the master has delivered delayed messages, revived popped ones and asked about transactions
+counts here only when the log has come to where the master's ended then: what it delivered must be
+here, or a slave that becomes master would never deliver it.
 """
 
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.consumer_offsets import SEPARATOR, parse_offsets
@@ -22,9 +22,6 @@ from mqcore.model.reading import as_int
 from mqcore.model.relaxed_json import parse_object
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
 
 __all__ = ["MetadataSync"]
 
@@ -38,7 +35,7 @@ _RETRY_S = 1.0
 _TIMEOUT_S = 3.0
 # A failure that lasts is logged once in so many.
 _LOG_EVERY = 60
-# As long as the log is waited for, until progress counts; on a line that keeps up it is there at once.
+# As long as the log is waited for until progress counts: where it keeps up it is there at once.
 _COME_S = 2.0
 _COME_LOOK_S = 0.05
 # Groups of the broker itself: their offsets are how far it has delivered.
@@ -135,7 +132,7 @@ class MetadataSync:
         self._delays = body
 
     async def _end_of_master(self, address: str) -> int | None:
-        """Returns where the log of the master ends now; None for one of 4.9, which does not tell."""
+        """Returns where the log of the master ends now; None for one of 4.9."""
         answer = await self._client.call(
             address, RequestCode.GET_BROKER_HA_STATUS, timeout_s=_TIMEOUT_S
         )

@@ -34,8 +34,8 @@ class Replication:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker; the store of a slave takes no append of its own from now on.
 
-        What is sent to a synchronous master is refused until it listens for slaves. May wait for the
-        disk.
+        What is sent to a synchronous master is refused until it listens for slaves. May wait for
+        the disk.
 
         Raises:
             StoreError: Descriptors are exhausted, or the file of epochs cannot be read.
