@@ -5,13 +5,22 @@ Belongs to the event loop, but for what blocks by its docstring.
 """
 
 import asyncio
+import struct
 from pathlib import Path
+from typing import Final
 
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import metrics_text, parse_metrics
 from mqcore.model.versions import DataVersion
-from mqcore.native import Timers
+from mqcore.native import Timers, write_state
 from mqcore.state_files import PersistedTable, Snapshot, StateFile
+
+# `config/timercheck` (`TimerCheckpoint`): time delivered up to, log flushed up to, next queue
+# offset to enter, the same of the master, data version.
+_POINT: Final = struct.Struct(">7q")
+_POINT_FILE: Final = "timercheck"
+# The official broker maps one page.
+_POINT_FILE_BYTES: Final = 4_096
 
 
 class TimerFiles:
@@ -36,6 +45,28 @@ class TimerFiles:
     def are_there(self) -> bool:
         """Whether an earlier life of the store had timers."""
         return (Path(self._state.settings.store_dir) / "timerwheel").exists()
+
+    def follow(self, point: bytes) -> None:
+        """Takes how far the timers of a master are, as it answers (60). Blocks; for a thread.
+
+        A broker that becomes master goes on there: it enters the queue that it copied, and passes
+        over what the master has delivered. Nothing is taken while timers of our own are open.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        if len(point) < _POINT.size or self._state.timers is not None:
+            return
+        read_ms, _, entered, _, *version = _POINT.unpack_from(point)
+        if read_ms <= 0:
+            # It never had a timer.
+            return
+        path = Path(self._state.settings.store_dir) / "config" / _POINT_FILE
+        known = path.read_bytes()[: _POINT.size] if path.exists() else b""
+        _, log_end, own_entered, *_ = _POINT.unpack(known.ljust(_POINT.size, b"\0"))
+        made = _POINT.pack(read_ms, log_end, own_entered, entered, *version)
+        if made != known:
+            write_state(path, made.ljust(_POINT_FILE_BYTES, b"\0"))
 
     def open(self, now_ms: int) -> None:
         """Opens the timers of the store. Blocks; for a thread.

@@ -55,6 +55,7 @@ class MetadataSync:
         # What counts once the log has come so far.
         self._own_offsets: Mapping[str, Mapping[int, int]] = {}
         self._delays: bytes | None = None
+        self._timers = b""
 
     def start(self) -> None:
         """Begins, one table after the other."""
@@ -91,8 +92,9 @@ class MetadataSync:
             (RequestCode.GET_ALL_DELAY_OFFSET, self._hold_delays),
             (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._persistence.follow_groups),
             (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, self._persistence.follow_modes),
+            (RequestCode.GET_TIMER_CHECK_POINT, self._hold_timers),
         )
-        self._delays = None
+        self._delays, self._timers = None, b""
         for code, take in steps:
             await self._take(address, code, take)
         end = await self._end_of_master(address)
@@ -131,6 +133,9 @@ class MetadataSync:
     async def _hold_delays(self, body: bytes) -> None:
         self._delays = body
 
+    async def _hold_timers(self, body: bytes) -> None:
+        self._timers = body
+
     async def _end_of_master(self, address: str) -> int | None:
         """Returns where the log of the master ends now; None for one of 4.9."""
         answer = await self._client.call(
@@ -156,6 +161,7 @@ class MetadataSync:
         """Takes how far the master has delivered, by what was asked before its end was."""
         await self._follow_offsets(self._own_offsets)
         await self._persistence.save_offsets()
+        await asyncio.to_thread(self._persistence.timers.follow, self._timers)
         if self._delays is not None:
             try:
                 await self._persistence.follow_delays(self._delays)
@@ -169,9 +175,13 @@ class MetadataSync:
         _log.warning("the tables of the master were not taken: %s", why)
 
 
-# What a master answers that has no such table: none of delays yet, or a release without modes.
+# What a master answers that has no such table: none of delays yet, no timers, or a release without.
 _HAS_NONE = {
     RequestCode.GET_ALL_DELAY_OFFSET: (ResponseCode.SYSTEM_ERROR,),
+    RequestCode.GET_TIMER_CHECK_POINT: (
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+    ),
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
 }
 

@@ -132,6 +132,12 @@ impl<D: Disk> Timer<D> {
         self.queue_offset = offset;
     }
 
+    /// How far ahead a message may lie; one beyond goes around the wheel, ms.
+    #[must_use]
+    pub fn window_ms(&self) -> i64 {
+        self.roll_slots * self.wheel.step_ms()
+    }
+
     /// Whether so much waits to be delivered that nothing may be entered.
     #[must_use]
     pub fn is_far_behind(&self) -> bool {
@@ -165,7 +171,7 @@ impl<D: Disk> Timer<D> {
             return Ok(Entered::Due);
         }
         let step_ms = self.wheel.step_ms();
-        let (ahead_ms, window_ms) = (entry.due_ms - self.write_ms, self.roll_slots * step_ms);
+        let (ahead_ms, window_ms) = (entry.due_ms - self.write_ms, self.window_ms());
         let mut magic = MAGIC_DEFAULT;
         let mut slot_ms = entry.due_ms;
         if ahead_ms >= window_ms {

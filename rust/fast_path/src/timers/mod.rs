@@ -19,10 +19,12 @@ use crate::moved::moved;
 use crate::names::{TIMER_QUEUE, TIMER_TOPIC};
 
 mod fields;
+mod handled;
 mod keep;
 mod slots;
 
 use fields::{TIME_DIGITS, TimedFields, properties_of};
+use handled::Handled;
 pub use keep::{Progress, Waiting};
 use slots::Slotted;
 
@@ -70,6 +72,8 @@ pub struct Timers<D: Disk, C: Clock> {
     held: u32,
     /// What goes around again and is not entered yet.
     rolling: Option<Rolling>,
+    /// What a master before did, whose log this was a copy of.
+    handled: Handled,
 }
 
 /// Messages that were stored in the queue again. The clock is not followed beyond the first of their
@@ -111,6 +115,8 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let bounds = store.topics().bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
         let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
         timer.set_queue_offset(timer.queue_offset().clamp(min, max));
+        let window_ms = timer.window_ms();
+        let handled = Handled::of(timer.point(), window_ms);
         let opened = timer.opened();
         if opened.is_rebuilt {
             let text = "the timer wheel did not fit its log: it was made again from the log";
@@ -128,6 +134,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             now_ms,
             held: 0,
             rolling: None,
+            handled,
         })
     }
 
@@ -266,6 +273,10 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             done.skipped += 1;
             return Ok(());
         };
+        let stored_ms = view.store_timestamp_ms;
+        if self.handled.has(view.queue_offset, stored_ms, due_ms) {
+            return Ok(());
+        }
         let entry = Entry {
             due_ms,
             physical_offset: offset,
