@@ -1,6 +1,6 @@
 """A controller as a table in memory: what it answers to a member, without sockets and time.
 
-The checks in the order of `ReplicasInfoManager`, as far as a member can tell them apart. Elects
+The checks in the order of `ReplicasInfoManager`, as far as they matter to a member. Elects
 whoever is alive in the sync-state set.
 """
 

@@ -222,7 +222,7 @@ def test_a_group_without_master_is_asked_to_elect_one() -> None:
     assert life.orders[-1] == Become(3, SyncStateSet((1,), 2))
 
 
-def test_the_same_master_of_a_later_epoch_is_told_so() -> None:
+def test_the_same_master_is_given_a_later_epoch() -> None:
     controller = ScriptedController()
     life = running(controller)
     controller.elect()

@@ -21,7 +21,7 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
-from mqcore.broker.leading import MasterServices
+from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import Departures, MembershipChanges
 from mqcore.broker.mounting import Mount, know_stored_topics
@@ -100,7 +100,7 @@ class Broker:
         self._state: BrokerState | None = None
         self._persistence: ConfigPersistence | None = None
         self._rounds: Rounds | None = None
-        self._services: MasterServices | None = None
+        self._services: MasterWork | None = None
         self._replication: Replication | None = None
         self._registrar: Registrar | None = None
         self._switch: RoleSwitch | None = None
@@ -212,7 +212,7 @@ class Broker:
             )
         self._ports["broker"] = port
         await self._observe(state)
-        self._services = MasterServices(state, persistence, self._rounds)
+        self._services = MasterWork(state, persistence, self._rounds)
         for periodic in (self._topic_queues, self._rounds, self._services):
             self._ends_with(periodic.stop, periodic.stop)
         self._topic_queues.start()

@@ -136,7 +136,7 @@ class ControlledBroker:
         self._link = ControllerLink(
             self._membership,
             files,
-            standing=self._stands,
+            standing=self._progress,
             perform=self._perform,
             wall_ms=self._clock,
             version=version_ordinal(settings.reported_version),
@@ -211,7 +211,7 @@ class ControlledBroker:
         assert membership.identity is not None
         return membership.identity.broker_id
 
-    def _stands(self) -> Standing | None:
+    def _progress(self) -> Standing | None:
         """Returns how far the log is; while it is opened anew, how far it was.
 
         None where a role cannot be taken: the controller is to see that, and to elect another one.
@@ -266,14 +266,14 @@ class ControlledBroker:
         try:
             await self.broker.switch.lead(order, self._own_id)
         except NoRecordError as error:
-            # A part of a record came last of the master before: nobody was told that it is there.
+            # A part of a record came last of the master before: nobody has acknowledged it.
             _log.warning("the log ends in the middle of a record: it is cut at its begin")
             await self._reopen(error.physical_offset)
             await self.broker.switch.lead(order, self._own_id)
 
     async def _reopen(self, cut_at: int | None) -> None:
         """Closes the broker's parts and its store, and opens them anew, without a role."""
-        self._stands()
+        self._progress()
         broker, self._broker = self._broker, None
         if broker is not None:
             # Tools may have changed some.

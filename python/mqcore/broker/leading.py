@@ -15,10 +15,10 @@ from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timer_rounds import TimerRounds
 
-__all__ = ["MasterServices"]
+__all__ = ["MasterWork"]
 
 
-class MasterServices:
+class MasterWork:
     """The services of one master.
 
     Attributes:

@@ -7,7 +7,7 @@ somebody is opened anew instead (`controlled`). Knows the parts, and nothing of 
 
 import logging
 
-from mqcore.broker.leading import MasterServices
+from mqcore.broker.leading import MasterWork
 from mqcore.broker.policy import fill_broker
 from mqcore.broker.registration import Registrar
 from mqcore.broker.replication import Replication
@@ -26,7 +26,7 @@ class RoleSwitch:
     def __init__(
         self,
         state: BrokerState,
-        services: MasterServices,
+        services: MasterWork,
         replication: Replication,
         registrar: Registrar,
     ) -> None:

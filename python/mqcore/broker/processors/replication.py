@@ -115,7 +115,7 @@ def ha_status(state: BrokerState) -> dict[str, object]:
 
 
 def _who_is_in_sync(state: BrokerState, end: int) -> Callable[[SlaveState], bool]:
-    """Returns what says of a slave whether it is in sync: by the set, without one by the gap."""
+    """Returns the test for a slave that is in sync: by the set, without one by the gap."""
     master = state.replicas.master
     if master is not None and state.role.is_controlled:
         members = frozenset(master.sync_state().members)

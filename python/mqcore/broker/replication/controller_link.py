@@ -157,12 +157,12 @@ class ControllerLink:
                 continue
 
     def _report(self) -> None:
-        """Logs where it stands, when that has changed."""
+        """Logs how far it is, when that has changed."""
         membership = self._membership
-        stands = (membership.why, membership.phase)
-        if stands == self._logged:
+        now = (membership.why, membership.phase)
+        if now == self._logged:
             return
-        self._logged = stands
+        self._logged = now
         if membership.phase is Phase.RUNNING:
             if membership.why:
                 _log.warning("the controller: %s", membership.why)

@@ -82,7 +82,7 @@ class Follow:
         epoch: The epoch of the master's reign.
         master_id: The id of the master at the controller.
         master_address: Where it answers requests.
-        ha_address: Where it ships its log, where the controller says so (ours does); else empty.
+        ha_address: Where it ships its log, where the controller sends it (ours may); else empty.
     """
 
     epoch: int
@@ -407,7 +407,7 @@ class Membership:
         wanted, self._wanted = self._wanted, None
         if answer.code != ResponseCode.SUCCESS:
             # Something is otherwise than we think: who is master, or which set counts. An earlier
-            # try without an answer may have been taken: only the controller's own set tells.
+            # try without an answer may have been taken: only the controller's own set shows it.
             if wanted is not None:
                 self._refused = wanted.epoch
             self._due_ms[Purpose.REPLICAS] = now_ms

@@ -23,7 +23,7 @@ pub(super) struct Handled {
 }
 
 impl Handled {
-    /// What the check point says of a master before; nothing where the own wheel has it all.
+    /// What the check point has of a master before; nothing where the own wheel has it all.
     pub(super) fn of(point: &Point, window_ms: i64) -> Self {
         if point.master_queue_offset <= point.queue_offset {
             return Self::default();
