@@ -1,8 +1,8 @@
 """What a broker is to its group: master, slave, or neither yet; `BrokerState.role` holds it.
 
 Services, policies and registrations look here, and nowhere else, for what the broker is. Without a
-controller the settings decide it once and for all; with one it changes while the broker runs. Knows no
-service.
+controller the settings decide it once and for all; with one it changes while the broker runs. Knows
+no service.
 """
 
 from dataclasses import dataclass
