@@ -41,6 +41,7 @@ MODULES: Final[dict[str, Layers]] = {
     ),
     "shipping": (
         ("master", "slave"),
+        ("slaves", "follower"),
         ("peer",),
         ("ended",),
     ),

@@ -45,7 +45,7 @@ pub enum Field {
     IndexTimestamp = 2,
     /// Offset that the master had flushed; informational.
     MasterFlushedOffset = 3,
-    /// The confirm offset.
+    /// The confirm offset, of a replica under a controller.
     ConfirmOffset = 4,
     /// Physical offset up to which the queues are flushed; at 0 a recovery of 5.5 goes by the times.
     LogicsPhysicalOffset = 5,

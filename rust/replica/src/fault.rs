@@ -84,4 +84,39 @@ pub enum LinkFault {
         /// For how long.
         silent_ms: u64,
     },
+    /// A frame of AutoSwitch that is none, or comes out of turn.
+    #[error("what came is no frame of controller mode: {why}")]
+    BadFrame {
+        /// What is wrong.
+        why: String,
+    },
+    /// A master has no epoch that the log here has.
+    #[error(
+        "no epoch of the master is one of ours: its log and ours are no copies of each other \
+         (its last epoch is {theirs}, ours is {ours}). Empty the store of the one that is to be filled \
+         anew"
+    )]
+    NoCommonEpoch {
+        /// Its last epoch, -1 for none.
+        theirs: i32,
+        /// Ours.
+        ours: i32,
+    },
+    /// The log here goes on behind the last place that its master has, too.
+    #[error(
+        "our log is a copy of the master's up to {offset} (epoch {epoch}): what is behind must be cut \
+         first"
+    )]
+    CutNeeded {
+        /// Where it must end.
+        offset: u64,
+        /// The last common epoch.
+        epoch: i32,
+    },
+    /// Somebody gives an id that is no slave's.
+    #[error("the slave gives {id} as its id, which no slave of ours has")]
+    BadId {
+        /// The id.
+        id: i64,
+    },
 }

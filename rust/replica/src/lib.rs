@@ -8,23 +8,42 @@
 //! |---|---|
 //! | [`master`] | the link of a master to one slave |
 //! | [`slave`] | the link of a slave to its master |
+//! | [`auto_master`] | the link of a master to one slave, in controller mode |
+//! | [`auto_slave`] | the link of a slave to its master, in controller mode |
 //! | [`walk`] | whether the bytes of a master are records, each at its own place |
+//! | `course` | what goes to a slave and when, in either dialect |
+//! | `intake` | where the bytes of a master go, in either dialect |
+//! | [`auto_switch`] | the frames of controller mode |
 //! | [`quorum`] | which sends a master may acknowledge |
+//! | [`members`] | the sync-state set, and which sends a master may acknowledge by it |
+//! | [`epochs`] | who has written what of a log |
 //! | [`flow`] | how many bytes may go in this second |
 //! | [`stream`] | reports and headers as bytes |
 //! | [`fault`] | why a link ends |
 
+pub mod auto_master;
+pub mod auto_slave;
+pub mod auto_switch;
+mod course;
+pub mod epochs;
 pub mod fault;
 pub mod flow;
+mod intake;
 pub mod master;
+pub mod members;
 pub mod quorum;
 pub mod slave;
 pub mod stream;
 pub mod walk;
 
+pub use auto_master::{AutoSwitchMasterLink, Source};
+pub use auto_slave::{AutoSwitchSlaveLink, Followed};
+pub use auto_switch::{Introduction, Transfer};
+pub use epochs::{Consistent, EpochEntry, EpochTable};
 pub use fault::LinkFault;
 pub use flow::FlowLimit;
 pub use master::{LogSpan, MasterLink, Standing, Step};
+pub use members::{Alteration, Connected, Members, MembersDecision, MembersRule, Waits};
 pub use quorum::{QuorumDecision, QuorumRule, Standby};
 pub use slave::{Received, SlaveLink};
 pub use stream::{Header, Timing};

@@ -3,37 +3,17 @@
 //! master waiting for it up to five seconds.
 
 use crate::fault::LinkFault;
+use crate::intake::{Intake, fill};
 use crate::stream::{HEADER_LEN_BYTES, Header, REPORT_LEN_BYTES, Timing, report};
 
-/// What came from a master.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Received<'a> {
-    /// A log that holds nothing begins here.
-    Begin(u64),
-    /// Bytes of the log: what goes to `offset`, the end of ours.
-    Bytes {
-        /// Where they go.
-        offset: u64,
-        /// The bytes: a part of one body.
-        bytes: &'a [u8],
-    },
-}
+pub use crate::intake::Received;
 
 /// A slave's side of a connection.
 #[derive(Debug)]
 pub struct SlaveLink {
-    timing: Timing,
+    intake: Intake,
     head: [u8; HEADER_LEN_BYTES],
     head_len: usize,
-    body_left: u32,
-    /// End of our log, with what was handed out.
-    end: u64,
-    is_fresh: bool,
-    /// End of what the master has announced.
-    announced: u64,
-    reported: Option<u64>,
-    read_ms: u64,
-    written_ms: u64,
 }
 
 impl SlaveLink {
@@ -42,22 +22,15 @@ impl SlaveLink {
     #[must_use]
     pub fn new(end: u64, is_fresh: bool, timing: Timing, now_ms: u64) -> Self {
         Self {
-            timing,
+            intake: Intake::new(end, is_fresh, timing, now_ms),
             head: [0; HEADER_LEN_BYTES],
             head_len: 0,
-            body_left: 0,
-            end,
-            is_fresh,
-            announced: end,
-            reported: None,
-            read_ms: now_ms,
-            written_ms: now_ms,
         }
     }
 
     /// Notes that something came. To be called once for what was read, before [`SlaveLink::feed`].
     pub fn read(&mut self, now_ms: u64) {
-        self.read_ms = now_ms;
+        self.intake.read(now_ms);
     }
 
     /// Takes the next piece off the front of `bytes`; `None` when all are taken.
@@ -66,86 +39,32 @@ impl SlaveLink {
     /// The link is to be closed; nothing of a body that does not fit has been handed out.
     pub fn feed<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<Received<'a>>, LinkFault> {
         loop {
-            if self.body_left > 0 {
-                let len = bytes.len().min(self.body_left as usize);
-                if len == 0 {
-                    return Ok(None);
-                }
-                let (piece, rest) = bytes.split_at(len);
-                *bytes = rest;
-                self.body_left -= u32::try_from(len).unwrap_or(u32::MAX);
-                let offset = self.end;
-                self.end += len as u64;
-                return Ok(Some(Received::Bytes {
-                    offset,
-                    bytes: piece,
-                }));
+            if self.intake.is_in_body() {
+                return Ok(self.intake.piece(bytes));
             }
-            let Some(header) = self.take_header(bytes)? else {
+            if !fill(&mut self.head, &mut self.head_len, bytes) {
                 return Ok(None);
-            };
-            if self.is_fresh && header.offset != self.end {
-                self.end = header.offset;
-                self.announced = header.offset;
-                self.body_left = header.len_bytes;
-                self.is_fresh = false;
-                return Ok(Some(Received::Begin(header.offset)));
             }
-            if header.offset != self.end {
-                return Err(LinkFault::OtherOffset {
-                    offset: header.offset,
-                    end: self.end,
-                });
+            self.head_len = 0;
+            let header = Header::of(self.head)?;
+            let begun = self.intake.announce(header.offset, header.len_bytes)?;
+            if begun.is_some() {
+                return Ok(begun);
             }
-            self.is_fresh &= header.len_bytes == 0;
-            self.announced = header.offset + u64::from(header.len_bytes);
-            self.body_left = header.len_bytes;
         }
-    }
-
-    fn take_header(&mut self, bytes: &mut &[u8]) -> Result<Option<Header>, LinkFault> {
-        let missing = HEADER_LEN_BYTES - self.head_len;
-        let (piece, rest) = bytes.split_at(missing.min(bytes.len()));
-        *bytes = rest;
-        if let Some(into) = self
-            .head
-            .get_mut(self.head_len..self.head_len + piece.len())
-        {
-            into.copy_from_slice(piece);
-        }
-        self.head_len += piece.len();
-        if self.head_len < HEADER_LEN_BYTES {
-            return Ok(None);
-        }
-        self.head_len = 0;
-        Header::of(self.head).map(Some)
     }
 
     /// The report that is due, where one is; `held` is the end of what we hold as durably as our settings
     /// promise. The first report is the request, and names the end of the log whatever is durable.
     pub fn report(&mut self, held: u64, now_ms: u64) -> Option<[u8; REPORT_LEN_BYTES]> {
-        let end = match self.reported {
-            None => self.end,
-            Some(reported) if held > reported => held.min(self.end),
-            Some(reported) if self.is_heartbeat_due(now_ms) => reported,
-            Some(_) => return None,
-        };
-        self.reported = Some(end);
-        self.written_ms = now_ms;
-        Some(report(end))
-    }
-
-    fn is_heartbeat_due(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.written_ms) >= self.timing.heartbeat_ms
+        self.intake.report(held, now_ms).map(report)
     }
 
     /// How long one may wait for the next byte before [`SlaveLink::report`] and [`SlaveLink::check`]
     /// have something to do.
     #[must_use]
     pub fn wait_ms(&self, now_ms: u64) -> u64 {
-        let heartbeat = self.written_ms + self.timing.heartbeat_ms;
-        let silence = self.read_ms + self.timing.silence_max_ms + 1;
-        heartbeat.min(silence).saturating_sub(now_ms)
+        self.intake.wait_ms(now_ms)
     }
 
     /// Whether something still comes from the master.
@@ -153,23 +72,19 @@ impl SlaveLink {
     /// # Errors
     /// [`LinkFault::Silent`].
     pub fn check(&self, now_ms: u64) -> Result<(), LinkFault> {
-        let silent_ms = now_ms.saturating_sub(self.read_ms);
-        if silent_ms > self.timing.silence_max_ms {
-            return Err(LinkFault::Silent { silent_ms });
-        }
-        Ok(())
+        self.intake.check(now_ms)
     }
 
     /// End of what the master has announced: our log ends there when the body has come.
     #[must_use]
     pub fn announced(&self) -> u64 {
-        self.announced
+        self.intake.announced()
     }
 
     /// What was reported last.
     #[must_use]
     pub fn reported(&self) -> Option<u64> {
-        self.reported
+        self.intake.reported()
     }
 }
 
@@ -198,7 +113,7 @@ mod tests {
                 match received {
                     Received::Begin(offset) => begin = Some(offset),
                     Received::Bytes { offset, bytes } => {
-                        assert_eq!(offset, link.end - bytes.len() as u64);
+                        assert_eq!(offset, link.intake.end() - bytes.len() as u64);
                         log.extend_from_slice(bytes);
                     }
                 }

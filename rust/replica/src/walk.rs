@@ -21,6 +21,8 @@ pub struct RecordWalk {
     at: u64,
     /// Physical offset behind the record that is being passed; where the next one begins.
     next: u64,
+    /// Where the record begins that is being passed.
+    begun: u64,
     head: [u8; HEAD_LEN_BYTES],
     head_len: usize,
     /// Store time of the record that is being passed, and of the last one that has come whole.
@@ -36,6 +38,7 @@ impl RecordWalk {
             file_len_bytes,
             at: end,
             next: end,
+            begun: end,
             head: [0; HEAD_LEN_BYTES],
             head_len: 0,
             passing_ms: None,
@@ -47,6 +50,16 @@ impl RecordWalk {
     #[must_use]
     pub fn at(&self) -> u64 {
         self.at + self.head_len as u64
+    }
+
+    /// Physical offset behind the last record that has come whole.
+    #[must_use]
+    pub fn whole_end(&self) -> u64 {
+        if self.at < self.next {
+            self.begun
+        } else {
+            self.next
+        }
     }
 
     /// Store time of the last record that has come whole, ms.
@@ -140,6 +153,7 @@ impl RecordWalk {
     }
 
     fn begin_passing(&mut self, len: u64, head_len: usize) {
+        self.begun = self.next;
         self.at = self.next + head_len as u64;
         self.next += len;
         self.head_len = 0;
@@ -204,10 +218,15 @@ mod tests {
     #[test]
     fn every_cut_of_a_log_is_followed() {
         let log = log();
+        let second = record(0, 10, "10.0.0.1:5").len() as u64;
+        let log_end = second + record(second, 20, "[::1]:5").len() as u64;
         for cut in 0..=log.len() {
             let mut walk = RecordWalk::new(0, FILE_LEN_BYTES);
             walk.take(&log[..cut]).unwrap();
             assert_eq!(walk.at(), cut as u64);
+            let ends = [0, second, log_end, FILE_LEN_BYTES, log.len() as u64];
+            let whole = ends.into_iter().filter(|end| *end <= cut as u64).max();
+            assert_eq!(Some(walk.whole_end()), whole);
             walk.take(&log[cut..]).unwrap();
             assert_eq!((walk.at(), walk.whole_ms()), (log.len() as u64, Some(30)));
         }
@@ -215,6 +234,7 @@ mod tests {
         for byte in &log[..log.len() - 1] {
             walk.take(std::slice::from_ref(byte)).unwrap();
         }
+        assert_eq!(walk.whole_end(), FILE_LEN_BYTES);
         assert_eq!(walk.whole_ms(), Some(20), "the last one has not come whole");
     }
 

@@ -15,6 +15,8 @@ pub struct Ended {
     pub address: String,
     /// Why it ended, for an operator.
     pub why: String,
+    /// Where the log here must be cut before its master can be followed, where that is why.
+    pub cut_at: Option<u64>,
 }
 
 /// The links that have ended.
@@ -33,12 +35,26 @@ impl EndedLinks {
     }
 
     pub(crate) fn push(&self, address: &str, why: String) {
+        self.push_cut(address, why, None);
+    }
+
+    /// As [`EndedLinks::push`], of a log that must be cut at `cut_at`.
+    pub(crate) fn push_cut(&self, address: &str, why: String, cut_at: Option<u64>) {
         let address = address.to_owned();
         let mut waiting = self.waiting.lock();
         if waiting.len() < ENDED_MAX {
-            waiting.push(Ended { address, why });
+            waiting.push(Ended {
+                address,
+                why,
+                cut_at,
+            });
         }
         drop(waiting);
+        self.wake.raise();
+    }
+
+    /// Makes the descriptor readable for something else that the owner is to ask for.
+    pub(crate) fn raise(&self) {
         self.wake.raise();
     }
 

@@ -9,14 +9,25 @@
 //! |---|---|
 //! | [`master`] | one thread that ships the log to all slaves |
 //! | [`slave`] | one thread per connection to a master |
-//! | `peer` | one slave's socket, and what of a frame waits for it |
+//! | [`slaves`] | what the slaves of a master have reported, and what goes to them |
+//! | [`follower`] | a slave's end of one connection |
+//! | [`epochs`] | the epochs of a log and the file that keeps them |
+//! | `link` | a master's link in either dialect |
+//! | `peer` | one slave's connection, and what of a frame waits for it |
 //! | [`ended`] | links that have ended, until they are asked for |
 
 pub mod ended;
+pub mod epochs;
+pub mod follower;
+mod link;
 pub mod master;
 mod peer;
 pub mod slave;
+pub mod slaves;
 
 pub use ended::{Ended, EndedLinks};
-pub use master::{Master, Shipping, SlaveStanding};
+pub use epochs::Epochs;
+pub use follower::{Follower, Joining, walk_of};
+pub use master::Master;
 pub use slave::{Following, Slave};
+pub use slaves::{Membership, Shipping, SlaveStanding, Slaves};

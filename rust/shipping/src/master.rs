@@ -13,35 +13,17 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::progress::WakeDescriptor;
-use mqcore_engine::store::{Standby, Store};
+use mqcore_engine::store::Store;
+use mqcore_engine::watermark::Watermark;
 use mqcore_replica::master::QUICK_MS;
-use mqcore_replica::{FlowLimit, LogSpan, MasterLink, QuorumRule, Standing, Timing, quorum};
+use mqcore_replica::{Alteration, Members};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::ended::EndedLinks;
-use crate::peer::{Left, Peer, span_of};
+use crate::slaves::{Membership, Shipping, SlaveStanding, Slaves};
 
-/// How a master ships.
-#[derive(Debug, Clone, Copy)]
-pub struct Shipping {
-    /// Heartbeats and silence.
-    pub timing: Timing,
-    /// `haTransferBatchSize`: bytes of a body at the most.
-    pub batch_len_bytes: usize,
-    /// `maxHaTransferByteInSecond`, where `haFlowControlEnable` is on.
-    pub bytes_per_second_max: Option<u64>,
-    /// Which sends may be acknowledged, where they wait for slaves.
-    pub quorum: Option<QuorumRule>,
-}
-
-/// A slave and how far it is.
-#[derive(Debug, Clone)]
-pub struct SlaveStanding {
-    /// Its address.
-    pub address: String,
-    /// How far it is.
-    pub standing: Standing,
-}
+/// The first turn of a thread that was woken takes no longer, on a machine that does anything at all.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
 
 struct Shared {
     wake: WakeDescriptor,
@@ -51,6 +33,10 @@ struct Shared {
     is_stopping: AtomicBool,
     /// Whether there is somebody to ship to: a log that nobody copies wakes no thread.
     has_peers: AtomicBool,
+    /// Turns that have ended.
+    turns: Watermark,
+    /// The sync-state set, of a master under a controller.
+    members: Option<Arc<Mutex<Members>>>,
 }
 
 impl Shared {
@@ -82,6 +68,29 @@ impl Master {
     /// # Errors
     /// [`Error::Io`] when descriptors are exhausted, [`Error::Limit`] when the system gives no thread.
     pub fn start<D: Disk, C: Clock>(store: Arc<Store<D, C>>, how: Shipping) -> Result<Self> {
+        let slaves = Slaves::new(Arc::clone(&store), how);
+        Self::start_with(store, slaves, None)
+    }
+
+    /// Starts the thread of a member under a controller: nothing is stored before it leads.
+    ///
+    /// # Errors
+    /// As [`Master::start`].
+    pub fn start_member<D: Disk, C: Clock>(
+        store: Arc<Store<D, C>>,
+        how: Shipping,
+        membership: Membership<D>,
+    ) -> Result<Self> {
+        let members = Arc::clone(&membership.members);
+        let slaves = Slaves::of_member(Arc::clone(&store), how, membership);
+        Self::start_with(store, slaves, Some(members))
+    }
+
+    fn start_with<D: Disk, C: Clock>(
+        store: Arc<Store<D, C>>,
+        slaves: Slaves<D, C, TcpStream>,
+        members: Option<Arc<Mutex<Members>>>,
+    ) -> Result<Self> {
         let shared = Arc::new(Shared {
             wake: WakeDescriptor::new()?,
             added: Mutex::default(),
@@ -89,23 +98,16 @@ impl Master {
             ended: EndedLinks::new()?,
             is_stopping: AtomicBool::new(false),
             has_peers: AtomicBool::new(false),
+            turns: Watermark::default(),
+            members,
         });
-        if how.quorum.is_some() {
-            store.replica().require();
-        }
         let woken = Arc::clone(&shared);
         store.replica().wake_with(Box::new(move || woken.grown()));
         let mut running = Running {
             store,
-            how,
             shared: Arc::clone(&shared),
-            peers: Vec::new(),
-            reported: Vec::new(),
-            replicated: 0,
+            slaves,
         };
-        // Sends may come before the thread has its first turn.
-        let log = span_of(running.store.replica());
-        running.acknowledge(log.end);
         let spawned = std::thread::Builder::new()
             .name("mq-ship".to_owned())
             .spawn(move || running.run());
@@ -135,6 +137,48 @@ impl Master {
         self.shared.added.lock().push((address.to_owned(), stream));
         self.shared.wake.raise();
         Ok(())
+    }
+
+    /// Leads from `epoch_start` on, with the set that the controller has given out; on return sends may be
+    /// acknowledged by it. Does nothing where the master has no set.
+    ///
+    /// # Blocking
+    /// For a turn of the thread.
+    pub fn lead(&self, members: &[i64], set_epoch: i32, epoch_start: u64) {
+        self.with_members(|set| set.lead(members, set_epoch, epoch_start));
+        // The turn that is under way may have looked before.
+        let turns = self.shared.turns.position() + 2;
+        self.shared.wake.raise();
+        let gives_up = || {
+            self.shared.wake.raise();
+            self.shared.is_stopping.load(Ordering::Acquire)
+        };
+        let _is_soon = self.shared.turns.wait(turns, TURN_WAIT_MAX, gives_up);
+    }
+
+    /// The controller has this set now; whether that is news.
+    pub fn adopt(&self, members: &[i64], set_epoch: i32) -> bool {
+        self.with_members(|set| set.adopt(members, set_epoch))
+            .unwrap_or(false)
+    }
+
+    /// The set that is to be asked for; it counts as asked for from now on.
+    #[must_use]
+    pub fn wanted(&self) -> Option<Alteration> {
+        self.with_members(Members::wanted).flatten()
+    }
+
+    /// The controller has refused what was asked for.
+    pub fn refuse(&self) {
+        self.with_members(Members::refuse);
+    }
+
+    /// Looks at the set, or changes it, and lets the thread act by it.
+    pub fn with_members<T>(&self, change: impl FnOnce(&mut Members) -> T) -> Option<T> {
+        let members = self.shared.members.as_ref()?;
+        let changed = change(&mut members.lock());
+        self.shared.wake.raise();
+        Some(changed)
     }
 
     /// The slaves as they were when something was last sent or reported.
@@ -175,18 +219,14 @@ impl Drop for Master {
 
 struct Running<D: Disk, C: Clock> {
     store: Arc<Store<D, C>>,
-    how: Shipping,
     shared: Arc<Shared>,
-    peers: Vec<(Peer<D>, PollFlags)>,
-    /// What slaves have reported, for one turn.
-    reported: Vec<u64>,
-    /// What was announced as replicated.
-    replicated: u64,
+    slaves: Slaves<D, C, TcpStream>,
 }
 
 impl<D: Disk, C: Clock> Running<D, C> {
     fn run(&mut self) {
         let mut wait_ms = 0;
+        let (mut was_wanting, mut turns) = (false, 0);
         loop {
             self.sleep(wait_ms);
             self.shared.wake.clear();
@@ -194,35 +234,44 @@ impl<D: Disk, C: Clock> Running<D, C> {
                 return;
             }
             let now_ms = self.store.replica().elapsed_ms();
-            self.take_added(now_ms);
-            self.shared.note_peers(!self.peers.is_empty());
-            wait_ms = self.turn(now_ms);
-            if wait_ms > 0 && self.gathers(now_ms) {
+            for (address, stream) in std::mem::take(&mut *self.shared.added.lock()) {
+                self.slaves.add(address, stream, now_ms);
+            }
+            self.shared.note_peers(!self.slaves.is_empty());
+            let ended = &self.shared.ended;
+            wait_ms = self
+                .slaves
+                .turn(now_ms, |address, why| ended.push(address, why));
+            if wait_ms > 0 && self.slaves.gathers(now_ms) {
                 // The reports wake, and what the log grows by until then goes together.
                 self.shared.note_peers(false);
                 wait_ms = wait_ms.min(QUICK_MS);
             }
-            self.note_standings(now_ms);
+            if self.slaves.is_wanting() && !was_wanting {
+                self.shared.ended.raise();
+            }
+            was_wanting = self.slaves.is_wanting();
+            let mut standings = self.shared.standings.lock();
+            self.slaves.note_standings(&mut standings, now_ms);
+            drop(standings);
+            turns += 1;
+            self.shared.turns.raise(turns);
         }
     }
 
-    /// Whether growth can wait for a report: sends wait for reports, and each slave's is due at once. One
-    /// message after the other would have a wake of every thread on its way for itself.
-    fn gathers(&self, now_ms: u64) -> bool {
-        let mut peers = self.peers.iter();
-        let is_awaited = self.how.quorum.is_some() && !self.peers.is_empty();
-        is_awaited && peers.all(|(peer, _)| peer.reports_soon(now_ms))
-    }
-
-    /// Sleeps until something is to be done; what of the peers is ready is noted with them.
+    /// Sleeps until something is to be done; which slaves may have reported is noted with them.
     fn sleep(&mut self, wait_ms: u64) {
-        let (wake, peers) = (&self.shared.wake, &mut self.peers);
-        let wake = wake.as_fd();
-        let mut all: Vec<PollFd<'_>> = vec![PollFd::from_borrowed_fd(wake, PollFlags::IN)];
-        let sockets: Vec<(BorrowedFd<'_>, PollFlags)> = peers
-            .iter()
-            .map(|(peer, wanted)| (peer.stream.as_fd(), *wanted))
+        let sockets: Vec<(BorrowedFd<'_>, PollFlags)> = self
+            .slaves
+            .streams()
+            .map(|(socket, waits_to_write)| {
+                let mut wanted = PollFlags::IN;
+                wanted.set(PollFlags::OUT, waits_to_write);
+                (socket.as_fd(), wanted)
+            })
             .collect();
+        let wake = self.shared.wake.as_fd();
+        let mut all: Vec<PollFd<'_>> = vec![PollFd::from_borrowed_fd(wake, PollFlags::IN)];
         all.extend(
             sockets
                 .iter()
@@ -231,120 +280,11 @@ impl<D: Disk, C: Clock> Running<D, C> {
         let timeout = Timespec::try_from(Duration::from_millis(wait_ms)).ok();
         // A signal ends the wait early: nothing is ready then.
         let is_ready = poll(&mut all, timeout.as_ref()).is_ok();
-        let ready: Vec<PollFlags> = all
+        let ready: Vec<bool> = all
             .iter()
             .skip(1)
-            .map(|one| {
-                if is_ready {
-                    one.revents()
-                } else {
-                    PollFlags::empty()
-                }
-            })
+            .map(|one| is_ready && !one.revents().is_empty())
             .collect();
-        for ((_, flags), ready) in peers.iter_mut().zip(ready) {
-            *flags = ready;
-        }
-    }
-
-    fn take_added(&mut self, now_ms: u64) {
-        for (address, stream) in std::mem::take(&mut *self.shared.added.lock()) {
-            let flow = FlowLimit::new(self.how.bytes_per_second_max, now_ms);
-            let link = MasterLink::new(self.how.timing, self.how.batch_len_bytes, flow, now_ms);
-            for (other, _flags) in &mut self.peers {
-                other.note_other(&address);
-            }
-            let peer = Peer::new(address, stream, link);
-            self.peers.push((peer, PollFlags::IN));
-        }
-    }
-
-    /// Reads what peers have reported.
-    fn read(&mut self, log: LogSpan, now_ms: u64) {
-        let shared = &self.shared;
-        self.peers.retain_mut(|(peer, flags)| {
-            if flags.is_empty() {
-                return true;
-            }
-            let read = peer.read(log, now_ms);
-            read.map_err(|why| shared.ended.push(&peer.address, why))
-                .is_ok()
-        });
-    }
-
-    /// Acknowledges sends that enough peers have, for a log that ends at `end`.
-    fn acknowledge(&mut self, end: u64) {
-        let Some(rule) = &self.how.quorum else {
-            return;
-        };
-        self.reported.clear();
-        let known = self
-            .peers
-            .iter()
-            .filter_map(|(peer, _)| peer.acknowledged());
-        self.reported.extend(known);
-        let decision = rule.decide(&mut self.reported, end);
-        self.store.replica().note_standby(match decision.standby {
-            quorum::Standby::Unneeded => Standby::Unneeded,
-            quorum::Standby::Reachable => Standby::Reachable,
-            quorum::Standby::Unavailable => Standby::Unavailable,
-            quorum::Standby::NotEnough => Standby::NotEnough,
-        });
-        if decision.replicated > self.replicated {
-            self.replicated = decision.replicated;
-            self.store.durability().note_replicated(self.replicated);
-        }
-    }
-
-    /// A turn of each peer; after how long the next one is due, ms.
-    fn turn(&mut self, now_ms: u64) -> u64 {
-        // Sends wait for what is reported, so that it comes first.
-        let log = span_of(self.store.replica());
-        self.read(log, now_ms);
-        self.acknowledge(log.end);
-        let replica = self.store.replica();
-        let mut wait_ms = u64::from(u32::MAX);
-        let shared = &self.shared;
-        self.peers.retain_mut(|(peer, flags)| {
-            let left = peer.turn(replica, log.end, now_ms);
-            *flags = PollFlags::IN;
-            match left {
-                Ok(Left::Socket) => {
-                    *flags |= PollFlags::OUT;
-                    wait_ms = wait_ms.min(u64::from(SOCKET_WAIT_MAX_MS));
-                }
-                Ok(Left::More) => wait_ms = 0,
-                Ok(Left::Wait(ms)) => wait_ms = wait_ms.min(ms),
-                Err(why) => {
-                    shared.ended.push(&peer.address, why);
-                    return false;
-                }
-            }
-            true
-        });
-        wait_ms
-    }
-
-    fn note_standings(&mut self, now_ms: u64) {
-        let end = self.store.replica().extent().end;
-        let mut standings = self.shared.standings.lock();
-        let is_same = standings.len() == self.peers.len();
-        for (at, (peer, _)) in self.peers.iter_mut().enumerate() {
-            let standing = peer.standing(end, now_ms);
-            match standings.get_mut(at) {
-                Some(known) if is_same && known.address == peer.address => {
-                    known.standing = standing
-                }
-                _ => {
-                    standings.truncate(at);
-                    let address = peer.address.clone();
-                    standings.push(SlaveStanding { address, standing });
-                }
-            }
-        }
-        standings.truncate(self.peers.len());
+        self.slaves.note_readable(ready.into_iter());
     }
 }
-
-/// While a socket takes nothing the silence of its slave is looked at this often.
-const SOCKET_WAIT_MAX_MS: u32 = 1_000;

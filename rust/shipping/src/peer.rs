@@ -1,15 +1,15 @@
-//! One slave of a master: its socket, its link, and the frames that the socket has not taken whole. Header
+//! One slave of a master: its connection, its link, and the frames that were not taken whole. Header
 //! and body are one unit: what has begun goes out before anything else.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
-use std::net::TcpStream;
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::segment::LogSlice;
 use mqcore_engine::store::Replica;
-use mqcore_replica::stream::HEADER_LEN_BYTES;
-use mqcore_replica::{Header, LogSpan, MasterLink, Standing, Step};
+use mqcore_replica::{Connected, LogSpan, Source, Standing, Step};
+
+use crate::link::Link;
 
 /// Bytes of reports that are read at once: more than a slave sends between two turns.
 const READ_LEN_BYTES: usize = 1024;
@@ -18,29 +18,45 @@ const TURN_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Frames on their way out: headers, and the part of the log whose pieces are their bodies.
 struct Frames<D: Disk> {
-    headers: Vec<[u8; HEADER_LEN_BYTES]>,
+    /// The headers, one behind the other.
+    heads: Vec<u8>,
+    head_len: usize,
     bodies: Option<LogSlice<D>>,
     body_len_max: usize,
     written: usize,
 }
 
 impl<D: Disk> Frames<D> {
-    fn new(offset: u64, bodies: Option<LogSlice<D>>, body_len_max: usize) -> Self {
-        let len = bodies.as_ref().map_or(0, |bodies| bodies.as_bytes().len());
-        let header = |at: usize| Header {
-            offset: offset + at as u64,
-            // A body has less than 4 MiB.
-            len_bytes: u32::try_from((len - at).min(body_len_max)).unwrap_or(0),
-        };
-        let headers = if len == 0 {
-            vec![header(0).to_bytes()]
-        } else {
-            let begins = (0..len).step_by(body_len_max);
-            begins.map(|at| header(at).to_bytes()).collect()
-        };
+    /// One frame without a body.
+    fn bare(head: Vec<u8>) -> Self {
         Self {
-            headers,
-            bodies,
+            head_len: head.len(),
+            heads: head,
+            bodies: None,
+            body_len_max: 1,
+            written: 0,
+        }
+    }
+
+    /// The frames of a part of the log that begins at `offset`.
+    fn of(
+        link: &mut Link,
+        source: Source<'_>,
+        offset: u64,
+        bodies: LogSlice<D>,
+        body_len_max: usize,
+    ) -> Self {
+        let (len, head_len) = (bodies.as_bytes().len(), link.head_len());
+        let mut heads = Vec::with_capacity(head_len * len.div_ceil(body_len_max));
+        for at in (0..len).step_by(body_len_max) {
+            // A body has less than 4 MiB.
+            let len_bytes = u32::try_from((len - at).min(body_len_max)).unwrap_or(0);
+            link.put_head(source, (offset + at as u64, len_bytes), &mut heads);
+        }
+        Self {
+            heads,
+            head_len,
+            bodies: Some(bodies),
             body_len_max,
             written: 0,
         }
@@ -52,9 +68,10 @@ impl<D: Disk> Frames<D> {
         // A heartbeat has no body.
         let bodies = bodies.chunks(self.body_len_max).chain([&[][..]]);
         let mut skipped = self.written;
-        let mut parts = Vec::with_capacity(2 * self.headers.len());
-        for (header, body) in self.headers.iter().zip(bodies) {
-            for part in [header.as_slice(), body] {
+        let heads = self.heads.chunks(self.head_len);
+        let mut parts = Vec::with_capacity(2 * heads.len());
+        for (head, body) in heads.zip(bodies) {
+            for part in [head, body] {
                 let from = skipped.min(part.len());
                 skipped -= from;
                 if from < part.len() {
@@ -77,10 +94,14 @@ pub(crate) enum Left {
 }
 
 /// One slave.
-pub(crate) struct Peer<D: Disk> {
+pub(crate) struct Peer<D: Disk, S> {
     pub(crate) address: String,
-    pub(crate) stream: TcpStream,
-    link: MasterLink,
+    pub(crate) stream: S,
+    /// Whether there may be something to read.
+    pub(crate) may_read: bool,
+    /// Whether it is to be written to as soon as it takes more.
+    pub(crate) waits_to_write: bool,
+    link: Link,
     frames: Option<Frames<D>>,
     /// Whether it has reported since somebody else connected from its host: until then both may be one
     /// slave, which has come back, and one slave does not count twice.
@@ -104,11 +125,13 @@ fn host_of(address: &str) -> &str {
         .map_or(address, |(host, _port)| host)
 }
 
-impl<D: Disk> Peer<D> {
-    pub(crate) fn new(address: String, stream: TcpStream, link: MasterLink) -> Self {
+impl<D: Disk, S: Read + Write> Peer<D, S> {
+    pub(crate) fn new(address: String, stream: S, link: Link) -> Self {
         Self {
             address,
             stream,
+            may_read: true,
+            waits_to_write: false,
             link,
             frames: None,
             is_known: true,
@@ -160,6 +183,16 @@ impl<D: Disk> Peer<D> {
         }
     }
 
+    /// The slave's id, where it has given one, and whether it is a learner.
+    pub(crate) fn identity(&self) -> Option<(i64, bool)> {
+        self.link.identity()
+    }
+
+    /// The slave as one who may be in the sync-state set.
+    pub(crate) fn connected(&mut self, end: u64, now_ms: u64) -> Option<Connected> {
+        self.link.connected(end, now_ms)
+    }
+
     /// Sends what is due.
     ///
     /// # Errors
@@ -170,7 +203,7 @@ impl<D: Disk> Peer<D> {
     pub(crate) fn turn<C: Clock>(
         &mut self,
         replica: &Replica<D, C>,
-        end: u64,
+        source: Source<'_>,
         now_ms: u64,
     ) -> Result<Left, String> {
         self.link.check(now_ms).map_err(|fault| fault.to_string())?;
@@ -182,7 +215,11 @@ impl<D: Disk> Peer<D> {
             if sent >= TURN_BYTES_MAX {
                 return Ok(Left::More);
             }
-            match self.link.step(end, now_ms) {
+            if let Some(greeting) = self.link.greeting(source, now_ms) {
+                self.frames = Some(Frames::bare(greeting));
+                continue;
+            }
+            match self.link.step(source, now_ms) {
                 Step::Send {
                     offset,
                     len_max,
@@ -193,13 +230,16 @@ impl<D: Disk> Peer<D> {
                         return Err(format!("our log has nothing at {offset} any more"));
                     };
                     let len = chunk.bytes.as_bytes().len() as u64;
+                    let (link, bytes) = (&mut self.link, chunk.bytes);
+                    self.frames = Some(Frames::of(link, source, offset, bytes, body_len_max));
                     self.link.sent(len, now_ms);
-                    self.frames = Some(Frames::new(offset, Some(chunk.bytes), body_len_max));
                     sent += len;
                 }
                 Step::Heartbeat { offset } => {
+                    let mut head = Vec::new();
+                    self.link.put_head(source, (offset, 0), &mut head);
+                    self.frames = Some(Frames::bare(head));
                     self.link.sent(0, now_ms);
-                    self.frames = Some(Frames::new(offset, None, 1));
                 }
                 Step::Wait { wait_ms } => return Ok(Left::Wait(wait_ms)),
             }
@@ -230,12 +270,16 @@ impl<D: Disk> Peer<D> {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use mqcore_engine::disk::RealDisk;
+    use mqcore_replica::{EpochTable, FlowLimit, Header, MasterLink, Timing};
 
     use super::*;
 
-    fn left_after(offset: u64, bodies: &[u8], written: usize) -> Vec<u8> {
-        let bodies = (!bodies.is_empty()).then(|| LogSlice::<RealDisk>::Owned(bodies.to_vec()));
-        let mut frames = Frames::new(offset, bodies, 4);
+    const TIMING: Timing = Timing {
+        heartbeat_ms: 5_000,
+        silence_max_ms: 20_000,
+    };
+
+    fn left(frames: &mut Frames<RealDisk>, written: usize) -> Vec<u8> {
         frames.written = written;
         let parts = frames.parts();
         assert!(parts.iter().all(|part| !part.is_empty()));
@@ -244,6 +288,19 @@ mod tests {
 
     #[test]
     fn wherever_a_socket_stops_the_rest_goes_out() {
+        let epochs = EpochTable::default();
+        let source = Source {
+            log: LogSpan {
+                start: 0,
+                end: 109,
+                file_len_bytes: 1_000,
+            },
+            epochs: &epochs,
+            confirm: 0,
+        };
+        let mut link = Link::Classic(MasterLink::new(TIMING, 4, FlowLimit::new(None, 0), 0));
+        let bodies = LogSlice::Owned(b"abcdefghi".to_vec());
+        let mut frames = Frames::of(&mut link, source, 100, bodies, 4);
         let mut expected = Vec::new();
         for (offset, body) in [(100, "abcd"), (104, "efgh"), (108, "i")] {
             let len_bytes = u32::try_from(body.len()).unwrap();
@@ -251,14 +308,11 @@ mod tests {
             expected.extend(body.as_bytes());
         }
         for written in 0..=expected.len() {
-            assert_eq!(left_after(100, b"abcdefghi", written), expected[written..]);
+            assert_eq!(left(&mut frames, written), expected[written..]);
         }
-        let heartbeat = Header {
-            offset: 7,
-            len_bytes: 0,
-        };
-        for written in 0..=HEADER_LEN_BYTES {
-            assert_eq!(left_after(7, b"", written), heartbeat.to_bytes()[written..]);
+        let mut bare = Frames::bare(b"heartbeat".to_vec());
+        for written in 0..=9 {
+            assert_eq!(left(&mut bare, written), b"heartbeat"[written..]);
         }
     }
 }

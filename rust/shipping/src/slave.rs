@@ -1,8 +1,7 @@
-//! The thread of a slave: it reads what its master sends, looks whether it is log, appends it, and reports
-//! what it holds as durably as its settings promise. One connection at a time; where the log is between two
-//! records is kept from one to the next.
+//! The thread of a slave: it waits for what its master sends and gives it to a follower, which appends and
+//! reports. One connection at a time; where the log is between two records is kept from one to the next.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -13,12 +12,12 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::lock::Mutex;
-use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::Store;
-use mqcore_replica::{Received, RecordWalk, SlaveLink, Timing};
+use mqcore_replica::{RecordWalk, Timing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::ended::EndedLinks;
+use crate::follower::{Follower, Joining, walk_of};
 
 /// Bytes that are read at once, and synced together under synchronous flush.
 const READ_LEN_BYTES: usize = 1024 * 1024;
@@ -51,6 +50,7 @@ pub struct Slave<D: Disk, C: Clock> {
     store: Arc<Store<D, C>>,
     timing: Timing,
     walk: Arc<Mutex<RecordWalk>>,
+    joining: Option<Joining<D>>,
     progress: Arc<Mutex<Progress>>,
     ended: Arc<EndedLinks>,
     running: Mutex<Option<(TcpStream, JoinHandle<()>)>>,
@@ -62,14 +62,23 @@ impl<D: Disk, C: Clock> Slave<D, C> {
     /// # Errors
     /// [`Error::Io`] when descriptors are exhausted.
     pub fn new(store: Arc<Store<D, C>>, timing: Timing) -> Result<Self> {
-        let replica = store.replica();
-        replica.follow();
-        let extent = replica.extent();
-        // A store that was opened ends behind a whole record.
-        let walk = RecordWalk::new(replica.appended(), extent.file_len_bytes);
+        Self::joining(store, timing, None)
+    }
+
+    /// Makes a slave of the store, under a controller where `joining` is given.
+    ///
+    /// # Errors
+    /// As [`Slave::new`].
+    pub fn joining(
+        store: Arc<Store<D, C>>,
+        timing: Timing,
+        joining: Option<Joining<D>>,
+    ) -> Result<Self> {
+        store.replica().follow();
         Ok(Self {
             timing,
-            walk: Arc::new(Mutex::new(walk)),
+            walk: Arc::new(Mutex::new(walk_of(&store))),
+            joining,
             progress: Arc::default(),
             ended: Arc::new(EndedLinks::new()?),
             running: Mutex::default(),
@@ -97,22 +106,21 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             .set_write_timeout(Some(WRITE_TIMEOUT))
             .map_err(failed)?;
         let other = stream.try_clone().map_err(failed)?;
-        let replica = self.store.replica();
-        let end = replica.appended();
-        let link = SlaveLink::new(end, end == 0, self.timing, replica.elapsed_ms());
+        let (store, walk) = (Arc::clone(&self.store), Arc::clone(&self.walk));
+        let follower = match &self.joining {
+            None => Follower::new(store, walk, self.timing),
+            Some(joining) => Follower::of_member(store, joining.clone(), self.timing),
+        };
         let mut run = Run {
-            store: Arc::clone(&self.store),
             stream,
-            link,
-            walk: Arc::clone(&self.walk),
+            follower,
             progress: Arc::clone(&self.progress),
-            held: 0,
         };
         {
             let mut progress = self.progress.lock();
             progress.following.address = address.to_owned();
             progress.following.reported = None;
-            progress.following.announced = end;
+            progress.following.announced = self.store.replica().appended();
             progress.read_ms = None;
         }
         let (ended, progress) = (Arc::clone(&self.ended), Arc::clone(&self.progress));
@@ -121,9 +129,10 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             .name("mq-follow".to_owned())
             .spawn(move || {
                 let why = run.run();
+                let cut_at = run.follower.cut_at();
                 progress.lock().following.address.clear();
                 drop(run);
-                ended.push(&address, why);
+                ended.push_cut(&address, why, cut_at);
             });
         *self.running.lock() = Some((other, spawned.map_err(failed)?));
         Ok(())
@@ -170,24 +179,17 @@ impl<D: Disk, C: Clock> Drop for Slave<D, C> {
 }
 
 struct Run<D: Disk, C: Clock> {
-    store: Arc<Store<D, C>>,
     stream: TcpStream,
-    link: SlaveLink,
-    walk: Arc<Mutex<RecordWalk>>,
+    follower: Follower<D, C>,
     progress: Arc<Mutex<Progress>>,
-    /// End of what is held as durably as the settings promise.
-    held: u64,
 }
 
 impl<D: Disk, C: Clock> Run<D, C> {
     /// Follows until the link ends; why it did.
     fn run(&mut self) -> String {
         let mut buffer = vec![0; READ_LEN_BYTES];
-        // The first report names the end of the log, and a master takes it for an acknowledgement.
-        match self.make_durable() {
-            Ok(true) => {}
-            Ok(false) => return "the sync of the log here takes too long".to_owned(),
-            Err(why) => return why,
+        if let Err(why) = self.follower.begin() {
+            return why;
         }
         loop {
             if let Err(why) = self.round(&mut buffer) {
@@ -196,15 +198,10 @@ impl<D: Disk, C: Clock> Run<D, C> {
         }
     }
 
-    fn now_ms(&self) -> u64 {
-        self.store.replica().elapsed_ms()
-    }
-
     fn round(&mut self, buffer: &mut [u8]) -> std::result::Result<(), String> {
-        let now_ms = self.now_ms();
-        self.link.check(now_ms).map_err(|fault| fault.to_string())?;
-        self.report(now_ms)?;
-        if !self.wait(self.link.wait_ms(now_ms)) {
+        let wait_ms = self.follower.due(&mut self.stream)?;
+        self.progress.lock().following.reported = self.follower.reported();
+        if !self.wait(wait_ms) {
             return Ok(());
         }
         let len = match self.stream.read(buffer) {
@@ -213,9 +210,12 @@ impl<D: Disk, C: Clock> Run<D, C> {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
-        self.link.read(self.now_ms());
-        self.take(buffer.get(..len).unwrap_or_default())?;
-        self.settle(len as u64)
+        self.follower.came(buffer.get(..len).unwrap_or_default())?;
+        let mut progress = self.progress.lock();
+        progress.read_ms = Some(self.follower.now_ms());
+        progress.following.received_bytes += len as u64;
+        progress.following.announced = self.follower.announced();
+        Ok(())
     }
 
     /// Waits for bytes; whether there are some.
@@ -223,93 +223,5 @@ impl<D: Disk, C: Clock> Run<D, C> {
         let timeout = Timespec::try_from(Duration::from_millis(wait_ms)).ok();
         let mut one = [PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)];
         poll(&mut one, timeout.as_ref()).is_ok_and(|ready| ready > 0)
-    }
-
-    /// Appends what has come: the bodies of many frames at once, as far as they are of one file.
-    fn take(&mut self, mut bytes: &[u8]) -> std::result::Result<(), String> {
-        let walk = Arc::clone(&self.walk);
-        let mut walk = walk.lock();
-        let file_len_bytes = self.store.replica().extent().file_len_bytes;
-        let mut pieces: Vec<&[u8]> = Vec::new();
-        let mut after = walk.clone();
-        loop {
-            let received = self.link.feed(&mut bytes);
-            match received {
-                Ok(Some(Received::Bytes { offset, bytes })) => {
-                    if offset.is_multiple_of(file_len_bytes) {
-                        self.append(&mut pieces, &mut walk, &after)?;
-                    }
-                    if let Err(fault) = after.take(bytes) {
-                        self.append(&mut pieces, &mut walk, &after)?;
-                        return Err(fault.to_string());
-                    }
-                    pieces.push(bytes);
-                }
-                Ok(Some(Received::Begin(offset))) => {
-                    let begun = self.store.replica().begin_at(offset);
-                    begun.map_err(|error| error.to_string())?;
-                    after = RecordWalk::new(offset, file_len_bytes);
-                    *walk = after.clone();
-                }
-                Ok(None) => return self.append(&mut pieces, &mut walk, &after),
-                Err(fault) => {
-                    self.append(&mut pieces, &mut walk, &after)?;
-                    return Err(fault.to_string());
-                }
-            }
-        }
-    }
-
-    /// Appends what was looked at; `after` is the walk behind it.
-    fn append(
-        &self,
-        pieces: &mut Vec<&[u8]>,
-        walk: &mut RecordWalk,
-        after: &RecordWalk,
-    ) -> std::result::Result<(), String> {
-        if pieces.is_empty() {
-            return Ok(());
-        }
-        let replica = self.store.replica();
-        let appended = replica.append(walk.at(), pieces, after.whole_ms());
-        appended.map_err(|error| error.to_string())?;
-        pieces.clear();
-        *walk = after.clone();
-        Ok(())
-    }
-
-    /// Waits until what was appended is as durable as the settings promise; whether it is in time.
-    fn make_durable(&mut self) -> std::result::Result<bool, String> {
-        let end = self.store.replica().appended();
-        if end > self.held {
-            let settled = self.store.durability().settle(end);
-            if settled.map_err(|error| error.to_string())? != PutStatus::PutOk {
-                return Ok(false);
-            }
-            self.held = end;
-        }
-        Ok(true)
-    }
-
-    /// Takes note of what has come when it is as durable as the settings promise.
-    fn settle(&mut self, len: u64) -> std::result::Result<(), String> {
-        // What is late is not reported: the next round waits for it again.
-        let _is_in_time = self.make_durable()?;
-        let now_ms = self.now_ms();
-        let mut progress = self.progress.lock();
-        progress.read_ms = Some(now_ms);
-        progress.following.received_bytes += len;
-        progress.following.announced = self.link.announced();
-        Ok(())
-    }
-
-    fn report(&mut self, now_ms: u64) -> std::result::Result<(), String> {
-        let Some(report) = self.link.report(self.held, now_ms) else {
-            return Ok(());
-        };
-        let written = self.stream.write_all(&report);
-        written.map_err(|error| error.to_string())?;
-        self.progress.lock().following.reported = self.link.reported();
-        Ok(())
     }
 }

@@ -81,6 +81,16 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         guarded.offsets.find(hash, topic, queue_id).copied()
     }
 
+    /// Lets a queue go on at `next` at the least: the log holds a record of it that queues do not have yet.
+    ///
+    /// # Blocking
+    /// For the append lock.
+    pub fn raise_next(&self, topic: &[u8], queue_id: i32, next: u64) {
+        let hash = self.hasher.hash(topic, queue_id);
+        let mut guarded = self.guarded.lock();
+        guarded.offsets.raise(hash, topic, queue_id, next);
+    }
+
     /// Forgets the next queue offsets of a topic, after its queues were deleted.
     ///
     /// # Blocking

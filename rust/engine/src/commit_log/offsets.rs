@@ -42,6 +42,14 @@ impl QueueOffsets {
         }
     }
 
+    /// Makes a queue known that goes on at `next` at the least.
+    pub(super) fn raise(&mut self, hash: u64, topic: &[u8], queue_id: i32, next: u64) {
+        self.register(hash, topic, queue_id, next);
+        if let Some(known) = self.find(hash, topic, queue_id) {
+            *known = next.max(*known);
+        }
+    }
+
     /// The next queue offset of a queue that had an append since the store was opened.
     #[inline]
     pub(super) fn find(&mut self, hash: u64, topic: &[u8], queue_id: i32) -> Option<&mut u64> {

@@ -119,11 +119,14 @@ macro_rules! settings {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct StoreConfig {
             $($(#[doc = $doc])+ #[doc = concat!("Key `", $key, "`.")] pub $field: $type,)*
+            /// A replica under a controller (`enableControllerMode`): it takes no append before it leads,
+            /// and queues end at the confirm offset. No key: who opens the store knows.
+            pub is_member: bool,
         }
 
         impl Default for StoreConfig {
             fn default() -> Self {
-                Self { $($field: $default,)* }
+                Self { $($field: $default,)* is_member: false }
             }
         }
 

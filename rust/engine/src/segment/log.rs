@@ -1,7 +1,7 @@
 //! What the modules of one log share: its files, its positions, the latch, the notices and the signals
 //! of its threads. Holds no algorithm.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 use crate::lock::Mutex;
@@ -38,6 +38,9 @@ pub struct LogFiles<D: Disk> {
     pub last_store_ms: AtomicI64,
     /// Whether consumers may see only what survives power loss.
     pub reads_flushed_only: bool,
+    /// End of what all replicas have that must have it (confirm offset), in a member; `u64::MAX` where the log
+    /// ends there, wherever that is.
+    pub confirmed: AtomicU64,
     /// Whether the store is being closed.
     pub is_closing: AtomicBool,
     /// Held by the one who writes pool buffers out.
@@ -95,14 +98,25 @@ impl<D: Disk> LogFiles<D> {
     }
 
     /// End of what dispatch may hand to queues: with synchronous flush what is flushed (5.3's rule:
-    /// no consumer sees what power loss could take back), else what is readable.
+    /// no consumer sees what power loss could take back), else what is readable; of a member no more than
+    /// what is confirmed.
     #[must_use]
     pub fn dispatch_limit(&self) -> u64 {
-        if self.reads_flushed_only {
+        let limit = if self.reads_flushed_only {
             self.positions.flushed.position()
         } else {
             self.readable()
-        }
+        };
+        // The end first: who begins to bound readers looks at the end behind that, and then knows that
+        // nothing beyond it was given out without a bound.
+        fence(Ordering::SeqCst);
+        limit.min(self.confirmed.load(Ordering::Acquire))
+    }
+
+    /// End of what is confirmed: where readers must stop, or the end of the log.
+    #[must_use]
+    pub fn confirmed_end(&self) -> u64 {
+        self.confirmed.load(Ordering::Acquire).min(self.readable())
     }
 
     /// Latches the first failure and wakes everyone who waits for what cannot come any more.

@@ -62,6 +62,9 @@ pub(super) fn assemble<D: Disk, C: Clock>(
     } = found;
     let files = Arc::new(log_files(making.disk, &config, chain, &making.notices)?);
     put_end(&files, &checkpoint, end);
+    if config.is_member {
+        put_confirmed(&files, &checkpoint, report.queues_end);
+    }
     files.preparer.clear_staging()?;
     let indexing = index.as_ref().map(|index| (index, indexes_tags));
     let followers = followers(&making, &files, tables, indexing, &mut report)?;
@@ -79,6 +82,7 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         index: index.clone(),
         dispatcher: Arc::clone(&dispatcher),
         syncer: Arc::clone(&syncer),
+        is_member: config.is_member,
         checkpoint,
         session,
     });
@@ -91,7 +95,7 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         key_reader: KeyReader::new(&records, index.as_ref()),
         dispatching: Dispatching::new(&dispatcher, index.as_ref(), &refusals, waking),
         preparation: Preparation::new(&files, &config),
-        replica: Replica::new(&log, &refusals, &making.clock),
+        replica: Replica::new(&log, &refusals, &making.clock, config.is_member),
         retention: Retention::new(&checkpoints, &refusals, &config, &making.clock),
         scrub: Scrub::new(&files, tables, &damaged, &making.clock, &config),
         threads: Threads::default(),
@@ -148,6 +152,15 @@ fn put_end<D: Disk>(files: &LogFiles<D>, checkpoint: &Checkpoint<D>, end: &LogEn
     files.last_store_ms.store(last_store_ms, Ordering::Release);
     // What a broker of 5.5 left there may lie behind the end; until the stop the times are exact.
     checkpoint.set(Field::LogicsPhysicalOffset, 0);
+}
+
+/// Lets readers of a member stop where it last knew that all have the log. What queues name was confirmed.
+fn put_confirmed<D: Disk>(files: &LogFiles<D>, checkpoint: &Checkpoint<D>, queues_end: u64) {
+    let end = files.positions.appended.position();
+    let written = u64::try_from(checkpoint.value(Field::ConfirmOffset)).unwrap_or(0);
+    let confirmed = written.max(queues_end).min(end);
+    let confirmed = confirmed.max(files.chain.start().min(end));
+    files.confirmed.store(confirmed, Ordering::Release);
 }
 
 /// What follows the log, each from where it has to go on.

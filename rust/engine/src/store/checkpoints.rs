@@ -26,6 +26,8 @@ pub struct Checkpoints<D: Disk, C: Clock> {
     pub(super) index: Option<Arc<KeyIndex<D, C>>>,
     pub(super) dispatcher: Arc<Dispatcher<D>>,
     pub(super) syncer: Arc<Syncer<D>>,
+    /// Whether the confirm offset is written down, as a member's.
+    pub(super) is_member: bool,
     pub(super) checkpoint: Checkpoint<D>,
     /// `None` where another store's log is mounted: it is not ours to mark.
     pub(super) session: Option<Session<D>>,
@@ -94,6 +96,11 @@ impl<D: Disk, C: Clock> Checkpoints<D, C> {
         self.queues.witness().refresh()?;
         self.checkpoint
             .raise(Field::PhysicTimestamp, self.syncer.flushed_store_ms());
+        if self.is_member {
+            let confirmed = self.files.confirmed_end();
+            self.checkpoint
+                .set(Field::ConfirmOffset, confirmed.cast_signed());
+        }
         self.checkpoint.flush()
     }
 

@@ -60,7 +60,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
         files.preparer.clear_staging()?;
         while files.reclaimer.step()? {}
         let is_index_whole = self.checkpoints.write_last()?;
-        let is_whole = is_index_whole && !self.dispatching.is_behind();
+        // What a member has not confirmed the queues have not: the next open goes on by the checkpoint.
+        let positions = &files.positions;
+        let is_dispatched = !self.config.is_member
+            || positions.dispatched.position() >= positions.appended.position();
+        let is_whole = is_index_whole && is_dispatched && !self.dispatching.is_behind();
         let reasons = self.refusals.reasons();
         if !is_whole || reasons.iter().any(|(cause, _)| *cause != FOLLOWS_CAUSE) {
             return Ok(false);

@@ -105,11 +105,15 @@ pub(super) fn plan_for<D: Disk>(
         at_ms: known.now_ms,
     };
     match how {
-        OpenHow::RefuseDamage if is_damage => Err(damaged(found, config, end, facts)?),
+        OpenHow::RefuseDamage | OpenHow::CutAt(_) if is_damage => {
+            Err(damaged(found, config, end, facts)?)
+        }
         OpenHow::KeepBehind if is_damage && behind.whole_records > 0 => {
             Ok(Plan::Keep(behind, facts))
         }
-        OpenHow::RefuseDamage | OpenHow::CutDamage | OpenHow::KeepBehind => Ok(Plan::Cut(facts)),
+        OpenHow::RefuseDamage | OpenHow::CutDamage | OpenHow::KeepBehind | OpenHow::CutAt(_) => {
+            Ok(Plan::Cut(facts))
+        }
     }
 }
 

@@ -9,12 +9,13 @@ use super::look::Looked;
 use super::report::{OpenHow, OpenReport};
 use super::session::Mark;
 use crate::checkpoint::Field;
-use crate::commit_log::{DoubtfulRecords, LogEnd, Scan, Stop, scan};
+use crate::commit_log::{CutFacts, DoubtfulRecords, LogEnd, Scan, Stop, scan};
 use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, ReadBy, Trust};
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::segment::Chain;
+use crate::units::round_down;
 
 /// Log files that the official broker looks at after a clean end.
 const CLEAN_FILES_SCANNED: usize = 3;
@@ -52,7 +53,13 @@ pub(super) fn find_end<D: Disk>(
         report.dispatched_from = from;
         from
     };
+    let from = match how {
+        // Each file begins with a record.
+        OpenHow::CutAt(at) => from.min(round_down(at, found.chain.segment_len_bytes())),
+        OpenHow::RefuseDamage | OpenHow::CutDamage | OpenHow::KeepBehind => from,
+    };
     report.scanned_from = from;
+    report.queues_end = queues_end;
     let walk = Scan {
         from,
         limit: found.chain.end(),
@@ -80,7 +87,47 @@ pub(super) fn find_end<D: Disk>(
         now_ms,
     };
     let plan = plan_for(found, &known, &end, config, how)?;
-    Ok((end, plan))
+    match how {
+        OpenHow::CutAt(at) if at < end.end => cut_before(found, walk, (&end, at), now_ms),
+        _ => Ok((end, plan)),
+    }
+}
+
+/// The end of a log that is to be cut where a record begins, of one that ends at `end`.
+///
+/// # Errors
+/// [`Error::NoRecord`] where none begins there.
+fn cut_before<D: Disk>(
+    found: &Looked<D>,
+    walk: Scan,
+    (end, at): (&LogEnd, u64),
+    now_ms: i64,
+) -> Result<(LogEnd, Plan)> {
+    let refused = |why: String| Error::NoRecord {
+        physical_offset: at,
+        why,
+    };
+    let start = found.chain.start();
+    if at < start {
+        let why = format!("the log begins at {start}, so that it cannot be cut there");
+        return Err(refused(why));
+    }
+    let before = scan(&found.chain, Scan { limit: at, ..walk }, |_, _| Ok(true))?;
+    if before.end != at {
+        let why = format!("the one before it begins at {}", before.end);
+        return Err(refused(why));
+    }
+    let facts = CutFacts {
+        why: "it was no copy of the master's log behind that".to_owned(),
+        whole_records: end.records - before.records,
+        durable_end: 0,
+        at_ms: now_ms,
+    };
+    let before = LogEnd {
+        stop: Stop::End,
+        ..before
+    };
+    Ok((before, Plan::Cut(facts)))
 }
 
 /// Whether units of queues name records behind the end of the log: two at the least, because one alone

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
 use super::bits::LiveBits;
 use super::delay_levels::LiveLevels;
@@ -67,6 +67,7 @@ pub(super) fn log_files<D: Disk>(
         last_store_ms: AtomicI64::new(0),
         reads_flushed_only: config.flush_disk_type == FlushDiskType::Sync
             && !config.read_uncommitted,
+        confirmed: AtomicU64::new(u64::MAX),
         is_closing: AtomicBool::new(false),
         committing: Mutex::new(()),
         chain,

@@ -452,7 +452,7 @@ pub(super) fn mend_suspects<D: Disk>(
     dispatched_from: u64,
 ) -> Result<()> {
     let chain = &files.chain;
-    let log_end = files.positions.appended.position();
+    let log_end = files.confirmed_end();
     if !queues.has_witness() {
         queues.lost().suspect_beginnings(chain.start())?;
         queues.lost().compare_with_witness(chain.start(), log_end)?;

@@ -26,7 +26,7 @@ use crate::batch_queue::{self, BatchTable};
 use crate::checkpoint::{AbortContent, AbortMarker};
 use crate::clock::Clock;
 use crate::commit_log::{Behind, CutFacts, CutReport, LogEnd, cut_at, keep_behind, sync_from};
-use crate::config::StoreConfig;
+use crate::config::{FlushDiskType, StoreConfig};
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -145,10 +145,14 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         } else {
             read_mark(disk, root, lock_content, notices)?
         };
-        let found = find(disk, config, notices)?;
+        let mut found = find(disk, config, notices)?;
+        let is_tail_certain = found.was_clean || self.keeps_tail(mark);
+        // What is cut leaves queues and index behind that no stop has written down.
+        found.was_clean &= !matches!(how, OpenHow::CutAt(_));
         warn_of_start(mark, found.chain.start(), notices);
         let mut report = OpenReport {
             was_clean: found.was_clean,
+            is_tail_certain,
             ..OpenReport::default()
         };
         let stamp = stamp_of(disk, root, &found.chain)?;
@@ -169,23 +173,13 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         for path in &found.unfinished {
             disk.unlink(path)?;
         }
+        if matches!(how, OpenHow::CutAt(_)) && !config.is_read_only {
+            self.prepare_cut(&found, &queues, &batches, &end)?;
+            report.queues_end = report.queues_end.min(end.end);
+        }
         self.settle_end(&found, &end, (plan, moved), &aside, &mut report)?;
         self.mend_absent(&queues, &found.chain, end.end)?;
-        let trust = if found.was_clean {
-            if !report.used_manifest && !config.is_read_only {
-                // A copy of a directory may be in the page cache alone.
-                sync_from(disk, &found.chain, report.scanned_from)?;
-            }
-            batch_queue::Trust::All
-        } else {
-            sync_from(disk, &found.chain, report.scanned_from)?;
-            // Units of what was synced at the checkpoint are whole; the others are made again.
-            queues
-                .recovery()
-                .recover(Trust::Below(signed(report.scanned_from)))?;
-            queues.truncate_from(report.scanned_from)?;
-            batch_queue::Trust::Below(report.scanned_from)
-        };
+        let trust = self.sync_found(&found, &queues, &report)?;
         let session = self.begin_session(found.chain.start(), end.end)?;
         queues.truncate_from(end.end)?;
         if !found.was_clean && !config.is_read_only {
@@ -223,6 +217,59 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         report.replaced = self.keep(found, (report.scanned_from, behind), facts)?;
         let how = OpenHow::CutDamage;
         find_end(found, queues, self.config, known, how, report)
+    }
+
+    /// Whether the last session left everything that it had appended, however it ended.
+    fn keeps_tail(&self, mark: Option<Mark>) -> bool {
+        let is_synced = self.config.flush_disk_type == FlushDiskType::Sync;
+        let has_pages = mark.is_some_and(|mark| mark.is_same_boot);
+        is_synced || has_pages && !self.config.transient_pool_enabled
+    }
+
+    /// Syncs what was found of the log, and takes back units of queues that may be torn; which ones of batch
+    /// queues are whole.
+    fn sync_found(
+        &self,
+        found: &Looked<D>,
+        queues: &QueueTable<D>,
+        report: &OpenReport,
+    ) -> Result<batch_queue::Trust> {
+        let from = report.scanned_from;
+        if found.was_clean {
+            if !report.used_manifest && !self.config.is_read_only {
+                // A copy of a directory may be in the page cache alone.
+                sync_from(self.disk, &found.chain, from)?;
+            }
+            return Ok(batch_queue::Trust::All);
+        }
+        sync_from(self.disk, &found.chain, from)?;
+        // Units of what was synced at the checkpoint are whole; the others are made again.
+        queues.recovery().recover(Trust::Below(signed(from)))?;
+        queues.truncate_from(from)?;
+        Ok(batch_queue::Trust::Below(from))
+    }
+
+    /// Lets nothing claim any more what is to be cut: a start after a crash in the midst of it would take
+    /// what is gone for damage.
+    fn prepare_cut(
+        &self,
+        found: &Looked<D>,
+        queues: &QueueTable<D>,
+        batches: &BatchTable<D>,
+        end: &LogEnd,
+    ) -> Result<()> {
+        let session = Session::begin(self.disk, &self.root)?;
+        session.note(found.chain.start()..end.end, false)?;
+        session.claim()?;
+        AbortMarker::new(self.disk, &self.root.join(ABORT_NAME))
+            .create(AbortContent::ProcessId(std::process::id()))?;
+        queues.recovery().recover(Trust::Below(signed(end.end)))?;
+        queues.truncate_from(end.end)?;
+        batches.recover(
+            batch_queue::Trust::Below(end.end),
+            end.end,
+            |queue, unit| has_record(&found.chain, queue, unit),
+        )
     }
 
     /// Takes out of the log what is behind its end, or keeps it, and reports what was lost.

@@ -2,13 +2,16 @@
 //! master. Knows no socket, and decides nothing about roles.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 
+use mqcore_record::{CrcCheck, inner_offsets};
+
+use super::followers::is_queued;
 use super::refusals::Refusals;
 use crate::clock::Clock;
-use crate::commit_log::CommitLog;
+use crate::commit_log::{CommitLog, Scan, scan};
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::segment::{Chunk, LogFiles};
 
 /// Why a slave refuses appends of its own.
@@ -66,7 +69,16 @@ pub struct Replica<D: Disk, C: Clock> {
 }
 
 impl<D: Disk, C: Clock> Replica<D, C> {
-    pub(super) fn new(log: &Arc<CommitLog<D, C>>, refusals: &Arc<Refusals>, clock: &C) -> Self {
+    pub(super) fn new(
+        log: &Arc<CommitLog<D, C>>,
+        refusals: &Arc<Refusals>,
+        clock: &C,
+        is_member: bool,
+    ) -> Self {
+        if is_member {
+            let reason = "the broker has no role yet: its controller gives it one".to_owned();
+            refusals.set(FOLLOWS_CAUSE, Some(reason));
+        }
         Self {
             clock: clock.clone(),
             files: Arc::clone(log.files()),
@@ -91,6 +103,72 @@ impl<D: Disk, C: Clock> Replica<D, C> {
         self.follows.load(Ordering::Acquire)
     }
 
+    /// Makes a master of a member: its log takes appends from now on, and goes on where it ends. Queues may
+    /// have less than the log holds: queue offsets go on behind what it holds.
+    ///
+    /// To be called when nobody grows the log by bytes of a master any more.
+    ///
+    /// # Errors
+    /// [`Error::NoRecord`] where the log ends in the middle of a record, which is to be cut first: its
+    /// `physical_offset` is where that begins. [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads what queues have not got yet.
+    pub fn lead(&self) -> Result<()> {
+        let end = self.appended();
+        let dispatched = self.files.positions.dispatched.position();
+        let walk = Scan {
+            from: dispatched.max(self.files.chain.start()).min(end),
+            limit: end,
+            crc: CrcCheck::Skip,
+            is_recovery: false,
+            torn_from: u64::MAX,
+            has_property_crc: false,
+            forgets: false,
+        };
+        let walked = scan(&self.files.chain, walk, |record, _| {
+            if is_queued(record) {
+                let span = inner_offsets::span(record.sys_flag, record.properties);
+                let next = record.queue_offset.cast_unsigned() + span;
+                self.log.raise_next(record.topic, record.queue_id, next);
+            }
+            Ok(true)
+        })?;
+        if walked.end < end {
+            return Err(Error::NoRecord {
+                physical_offset: walked.end,
+                why: "the log ends in the middle of it: it must be cut there first".to_owned(),
+            });
+        }
+        self.follows.store(false, Ordering::Release);
+        self.refusals.set(FOLLOWS_CAUSE, None);
+        Ok(())
+    }
+
+    /// Lets readers of a member see what lies before `end`, or all that the log holds. An end that is lower
+    /// than an earlier one takes nothing back that queues have got.
+    pub fn confirm(&self, end: Option<u64>) {
+        let bound = end.unwrap_or(u64::MAX);
+        let before = self.files.confirmed.swap(bound, Ordering::AcqRel);
+        // See `LogFiles::dispatch_limit`: who looks at the end of the log now sees all that was given out.
+        fence(Ordering::SeqCst);
+        if bound > before {
+            self.files.signals.dispatch.notify();
+        }
+    }
+
+    /// End of what is confirmed: where readers must stop, or the end of the log.
+    #[must_use]
+    pub fn confirmed(&self) -> u64 {
+        self.files.confirmed_end()
+    }
+
+    /// End of what queues have got.
+    #[must_use]
+    pub fn dispatched(&self) -> u64 {
+        self.files.positions.dispatched.position()
+    }
+
     /// Lets acknowledgements wait for replicas from now on, none of which is there yet. To be called
     /// before the first of them is parked: until then all count as replicated.
     pub fn require(&self) {
@@ -101,11 +179,16 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     /// Notes what sends have of replicas now.
     pub fn note_standby(&self, standby: Standby) {
         self.standby.store(standby as u8, Ordering::Release);
+        // Who looks at the end of the log behind this sees every message that was stored before somebody saw
+        // what held until now.
+        fence(Ordering::SeqCst);
     }
 
-    /// What sends have of replicas now.
+    /// What sends have of replicas now: of a message that has just been stored, at the earliest what holds
+    /// behind that.
     #[must_use]
     pub fn standby(&self) -> Standby {
+        fence(Ordering::SeqCst);
         Standby::of(self.standby.load(Ordering::Acquire))
     }
 

@@ -16,6 +16,9 @@ pub enum OpenHow {
     /// Keep what is whole behind it: other records take the place of the bad bytes. Where nothing
     /// is behind it the log is cut.
     KeepBehind,
+    /// Cut the log where a record begins, so that it is a copy of its master's; else refuse damage. A log
+    /// that ends before it is left as it is.
+    CutAt(u64),
 }
 
 /// What opening found and did.
@@ -23,6 +26,11 @@ pub enum OpenHow {
 pub struct OpenReport {
     /// Whether the last end was clean.
     pub was_clean: bool,
+    /// Whether nothing can be missing at the end of the log that was there once: the last end was clean,
+    /// every append was synced, or the pages of the last session are still there.
+    pub is_tail_certain: bool,
+    /// Where the farthest record ends that a queue names; 0 where the queues are not trusted.
+    pub queues_end: u64,
     /// Where the walk of the log began.
     pub scanned_from: u64,
     /// Bytes walked.

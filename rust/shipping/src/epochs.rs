@@ -1,0 +1,122 @@
+//! The epochs of a store's log and the file that keeps them: it is written before what they are about is
+//! appended. Knows no link and no role.
+//!
+//! Locks: the table, over a write of the file; no other one meanwhile.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::error::{Error, Result};
+use mqcore_engine::lock::Mutex;
+use mqcore_engine::small_state;
+use mqcore_engine::store::Store;
+use mqcore_replica::{EpochEntry, EpochTable};
+
+/// The epochs of one open store.
+pub struct Epochs<D: Disk> {
+    disk: D,
+    path: PathBuf,
+    table: Mutex<Arc<EpochTable>>,
+}
+
+impl<D: Disk> Epochs<D> {
+    /// Reads the file of epochs of a store that was opened. Entries that begin behind the end of the log
+    /// are forgotten: what they are about was lost.
+    ///
+    /// # Errors
+    /// [`Error::BadText`] where neither the file nor its `.bak` can be read; [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads, and may write, the file.
+    pub fn open<C: Clock>(store: &Store<D, C>, path: &Path) -> Result<Self> {
+        let files = store.files();
+        let read = small_state::read(&files.disk, path, &files.notices, EpochTable::of_text)?;
+        let epochs = Self {
+            disk: files.disk.clone(),
+            path: path.to_owned(),
+            table: Mutex::new(Arc::new(read.map(|read| read.value).unwrap_or_default())),
+        };
+        let end = store.replica().appended();
+        epochs.change(|table| table.forget_behind(end))?;
+        Ok(epochs)
+    }
+
+    /// The epochs now.
+    #[must_use]
+    pub fn table(&self) -> Arc<EpochTable> {
+        Arc::clone(&self.table.lock())
+    }
+
+    /// Adds an epoch of a master that the log follows; nothing where the log has it already.
+    ///
+    /// # Durability
+    /// On return the entry survives power loss.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn append(&self, entry: EpochEntry) -> Result<()> {
+        self.change(|table| table.append(entry))
+    }
+
+    /// The store leads `epoch` from `end`, the end of its log, on; where that begins. An epoch that is the
+    /// last one already goes on where `goes_on` says that nothing of it can be lost. Else it begins anew, as
+    /// in RocketMQ: slaves then cut what they have of it.
+    ///
+    /// A log without any epoch is of this one from `log_start`, its first byte, on.
+    ///
+    /// # Durability
+    /// As [`Epochs::append`].
+    ///
+    /// # Errors
+    /// [`Error::NotWritable`] where the log has a later epoch; [`Error::Io`].
+    pub fn lead(&self, epoch: i32, log_start: u64, end: u64, goes_on: bool) -> Result<u64> {
+        let last = self.table().last();
+        let last_epoch = last.map_or(-1, |last| last.epoch);
+        if epoch < last_epoch || epoch < 0 {
+            let reason = format!("epoch {epoch} is to be led, and the log has epoch {last_epoch}");
+            return Err(Error::NotWritable { reason });
+        }
+        if let Some(last) = last.filter(|last| last.epoch == epoch && goes_on) {
+            return Ok(last.start);
+        }
+        let start = if last.is_some() { end } else { log_start };
+        self.change(|table| {
+            table.forget_from_epoch(epoch);
+            table.append(EpochEntry { epoch, start })
+        })?;
+        Ok(start)
+    }
+
+    /// Forgets the epochs behind `epoch`, the last one that the master of the log has, too.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn forget_behind_epoch(&self, epoch: i32) -> Result<()> {
+        self.change(|table| table.forget_from_epoch(epoch.saturating_add(1)))
+    }
+
+    /// Forgets the epochs whose log files are gone; the log begins at `start`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn forget_before(&self, start: u64) -> Result<()> {
+        self.change(|table| table.forget_before(start))
+    }
+
+    /// Changes the table and then the file, where that changes something.
+    fn change(&self, change: impl FnOnce(&mut EpochTable) -> bool) -> Result<()> {
+        let mut known = self.table.lock();
+        let mut table = EpochTable::clone(&known);
+        if !change(&mut table) {
+            return Ok(());
+        }
+        // As in RocketMQ, an empty table is not written: its entries are forgotten again at the next open.
+        if table.last().is_some() {
+            small_state::write(&self.disk, &self.path, &table.to_text())?;
+        }
+        *known = Arc::new(table);
+        Ok(())
+    }
+}

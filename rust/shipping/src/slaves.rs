@@ -1,0 +1,341 @@
+//! The slaves of a master, a turn of each after the other: what they have reported, what may be acknowledged
+//! by that, what goes to them next. Over any connection that does not wait: a socket, or a simulated one.
+//! Knows no thread and no poll: whoever owns it makes its turns.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::lock::Mutex;
+use mqcore_engine::store::{Standby, Store};
+use mqcore_replica::{
+    AutoSwitchMasterLink, EpochTable, FlowLimit, LogSpan, MasterLink, Members, QuorumRule, Source,
+    Standing, Timing, Waits, quorum,
+};
+
+use crate::epochs::Epochs;
+use crate::link::Link;
+use crate::peer::{Left, Peer, span_of};
+
+/// While a connection takes nothing the silence of its slave is looked at this often.
+const SOCKET_WAIT_MAX_MS: u64 = 1_000;
+/// When sends wait for nobody any more, one that has looked a moment before may still be parked: what may be
+/// acknowledged is told again for so long, this often.
+const RESETTLE_MS: u64 = 100;
+const RESETTLE_INTERVAL_MS: u64 = 10;
+
+/// How a master ships.
+#[derive(Debug, Clone, Copy)]
+pub struct Shipping {
+    /// Heartbeats and silence.
+    pub timing: Timing,
+    /// `haTransferBatchSize`: bytes of a body at the most.
+    pub batch_len_bytes: usize,
+    /// `maxHaTransferByteInSecond`, where `haFlowControlEnable` is on.
+    pub bytes_per_second_max: Option<u64>,
+    /// Which sends may be acknowledged, where they wait for slaves.
+    pub quorum: Option<QuorumRule>,
+}
+
+/// A slave and how far it is.
+#[derive(Debug, Clone)]
+pub struct SlaveStanding {
+    /// Its address.
+    pub address: String,
+    /// How far it is.
+    pub standing: Standing,
+    /// The id that its controller gave it, and whether it is a learner; `None` in classic replication, and
+    /// before it has introduced itself.
+    pub identity: Option<(i64, bool)>,
+}
+
+/// What a master under a controller ships by.
+pub struct Membership<D: Disk> {
+    /// Its id.
+    pub own_id: i64,
+    /// The sync-state set.
+    pub members: Arc<Mutex<Members>>,
+    /// The epochs of its log.
+    pub epochs: Arc<Epochs<D>>,
+}
+
+/// The slaves that are connected to a store.
+pub struct Slaves<D: Disk, C: Clock, S> {
+    store: Arc<Store<D, C>>,
+    how: Shipping,
+    peers: Vec<Peer<D, S>>,
+    /// What slaves have reported, for one turn.
+    reported: Vec<u64>,
+    /// What was announced as replicated.
+    replicated: u64,
+    /// Of a master under a controller.
+    membership: Option<Membership<D>>,
+    no_epochs: Arc<EpochTable>,
+    /// First byte of the log when epochs were last looked at.
+    log_start: u64,
+    /// Where readers are let stop; `None` for the end of the log.
+    confirmed: Option<Option<u64>>,
+    waits: Waits,
+    /// Until when it is told again what may be acknowledged.
+    resettle_until_ms: u64,
+    wanted: bool,
+}
+
+impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
+    /// Nobody yet, of a master under a controller: nothing is stored until it leads.
+    #[must_use]
+    pub fn of_member(store: Arc<Store<D, C>>, how: Shipping, membership: Membership<D>) -> Self {
+        store.replica().require();
+        let how = Shipping {
+            quorum: None,
+            ..how
+        };
+        let mut slaves = Self::new(store, how);
+        slaves.membership = Some(membership);
+        slaves
+    }
+
+    /// Nobody yet. Where sends wait for slaves they do from now on.
+    #[must_use]
+    pub fn new(store: Arc<Store<D, C>>, how: Shipping) -> Self {
+        if how.quorum.is_some() {
+            store.replica().require();
+        }
+        let mut slaves = Self {
+            store,
+            how,
+            peers: Vec::new(),
+            reported: Vec::new(),
+            replicated: 0,
+            membership: None,
+            no_epochs: Arc::default(),
+            log_start: 0,
+            confirmed: None,
+            waits: Waits::NotEnough,
+            resettle_until_ms: 0,
+            wanted: false,
+        };
+        // Sends may come before the first turn.
+        let log = span_of(slaves.store.replica());
+        slaves.acknowledge(log.end);
+        slaves
+    }
+
+    /// A slave has connected from `address`, over `stream`, which does not wait.
+    pub fn add(&mut self, address: String, stream: S, now_ms: u64) {
+        let flow = FlowLimit::new(self.how.bytes_per_second_max, now_ms);
+        let (timing, batch_len_bytes) = (self.how.timing, self.how.batch_len_bytes);
+        let link = match &self.membership {
+            None => Link::Classic(MasterLink::new(timing, batch_len_bytes, flow, now_ms)),
+            Some(Membership { own_id, .. }) => Link::AutoSwitch(Box::new(
+                AutoSwitchMasterLink::new(*own_id, timing, batch_len_bytes, flow, now_ms),
+            )),
+        };
+        for other in &mut self.peers {
+            other.note_other(&address);
+        }
+        self.peers.push(Peer::new(address, stream, link));
+    }
+
+    /// Whether nobody is connected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    /// The connections, in the order in which they were added; true for those that are to take more.
+    pub fn streams(&self) -> impl Iterator<Item = (&S, bool)> {
+        let peers = self.peers.iter();
+        peers.map(|peer| (&peer.stream, peer.waits_to_write))
+    }
+
+    /// Notes which of [`Slaves::streams`] may have something to read: others are not asked.
+    pub fn note_readable(&mut self, readable: impl Iterator<Item = bool>) {
+        for (peer, is_readable) in self.peers.iter_mut().zip(readable) {
+            peer.may_read = is_readable;
+        }
+    }
+
+    /// A turn of each slave; after how long the next one is due, ms, unless the log grows or something
+    /// comes. `ended` is given the address of each link that ends, and why.
+    ///
+    /// # Blocking
+    /// Reads the disk for what is no longer hot.
+    pub fn turn(&mut self, now_ms: u64, mut ended: impl FnMut(&str, String)) -> u64 {
+        // Sends wait for what is reported, so that it comes first.
+        let log = span_of(self.store.replica());
+        self.read(log, now_ms, &mut ended);
+        self.acknowledge(log.end);
+        let mut wait_ms = self.settle_members(log, now_ms);
+        let membership = self.membership.as_ref();
+        let epochs = membership.map_or_else(
+            || Arc::clone(&self.no_epochs),
+            |membership| membership.epochs.table(),
+        );
+        let replica = self.store.replica();
+        let source = Source {
+            log,
+            epochs: &epochs,
+            confirm: replica.confirmed(),
+        };
+        self.peers.retain_mut(|peer| {
+            let left = peer.turn(replica, source, now_ms);
+            peer.may_read = false;
+            peer.waits_to_write = matches!(left, Ok(Left::Socket));
+            match left {
+                Ok(Left::Socket) => wait_ms = wait_ms.min(SOCKET_WAIT_MAX_MS),
+                Ok(Left::More) => wait_ms = 0,
+                Ok(Left::Wait(ms)) => wait_ms = wait_ms.min(ms),
+                Err(why) => {
+                    ended(&peer.address, why);
+                    return false;
+                }
+            }
+            true
+        });
+        wait_ms
+    }
+
+    /// Reads what slaves have reported.
+    fn read(&mut self, log: LogSpan, now_ms: u64, ended: &mut impl FnMut(&str, String)) {
+        self.peers.retain_mut(|peer| {
+            if !peer.may_read {
+                return true;
+            }
+            let read = peer.read(log, now_ms);
+            read.map_err(|why| ended(&peer.address, why)).is_ok()
+        });
+        self.drop_earlier(ended);
+    }
+
+    /// Ends the links of slaves that have connected once more: the older one is a rest.
+    fn drop_earlier(&mut self, ended: &mut impl FnMut(&str, String)) {
+        let ids = self.peers.iter().map(Peer::identity);
+        let ids: Vec<Option<i64>> = ids.map(|known| known.map(|(id, _)| id)).collect();
+        let mut behind = ids.iter();
+        self.peers.retain(|peer| {
+            let id = behind.next().copied().flatten();
+            let is_earlier = id.is_some() && behind.clone().any(|later| *later == id);
+            if is_earlier {
+                let why = "the slave has connected once more".to_owned();
+                ended(&peer.address, why);
+            }
+            !is_earlier
+        });
+    }
+
+    /// Acknowledges what the members of the sync-state set have, lets readers see it, and forgets epochs
+    /// whose files are gone; when that is due again, ms.
+    fn settle_members(&mut self, log: LogSpan, now_ms: u64) -> u64 {
+        let mut wait_ms = u64::from(u32::MAX);
+        let Some(membership) = &self.membership else {
+            return wait_ms;
+        };
+        let peers = self.peers.iter_mut();
+        let connected = peers.filter_map(|peer| peer.connected(log.end, now_ms));
+        let connected: Vec<_> = connected.collect();
+        let replica = self.store.replica();
+        let mut members = membership.members.lock();
+        if !members.is_leading() {
+            return wait_ms;
+        }
+        let decision = members.decide(&connected, log.end, now_ms);
+        replica.note_standby(match decision.waits {
+            Waits::Unneeded => Standby::Unneeded,
+            Waits::Needed => Standby::Reachable,
+            Waits::NotEnough => Standby::NotEnough,
+        });
+        if self.confirmed != Some(decision.confirmed) {
+            self.confirmed = Some(decision.confirmed);
+            replica.confirm(decision.confirmed);
+        }
+        if decision.begins_to_join {
+            // Whatever was acknowledged, or given to readers, without those who join ends there.
+            members.must_reach(replica.appended());
+        }
+        let is_wanting = members.is_wanting();
+        self.wanted = is_wanting;
+        if let Some(due_ms) = members.due_ms(now_ms) {
+            wait_ms = wait_ms.min(due_ms);
+        }
+        drop(members);
+        if decision.replicated > self.replicated {
+            self.replicated = decision.replicated;
+            self.store.durability().note_replicated(self.replicated);
+        }
+        if decision.waits != self.waits {
+            self.waits = decision.waits;
+            self.resettle_until_ms = now_ms + RESETTLE_MS;
+        }
+        if now_ms < self.resettle_until_ms || decision.begins_to_join {
+            wait_ms = wait_ms.min(RESETTLE_INTERVAL_MS);
+        }
+        if log.start > self.log_start {
+            self.log_start = log.start;
+            // Entries that stay are looked at again at the next start.
+            let _is_written = membership.epochs.forget_before(log.start);
+        }
+        wait_ms
+    }
+
+    /// Whether there is a set to be asked for that was not given out.
+    #[must_use]
+    pub fn is_wanting(&self) -> bool {
+        self.wanted
+    }
+
+    /// Acknowledges sends that enough slaves have, for a log that ends at `end`.
+    fn acknowledge(&mut self, end: u64) {
+        let Some(rule) = &self.how.quorum else {
+            return;
+        };
+        self.reported.clear();
+        let known = self.peers.iter().filter_map(Peer::acknowledged);
+        self.reported.extend(known);
+        let decision = rule.decide(&mut self.reported, end);
+        self.store.replica().note_standby(match decision.standby {
+            quorum::Standby::Unneeded => Standby::Unneeded,
+            quorum::Standby::Reachable => Standby::Reachable,
+            quorum::Standby::Unavailable => Standby::Unavailable,
+            quorum::Standby::NotEnough => Standby::NotEnough,
+        });
+        if decision.replicated > self.replicated {
+            self.replicated = decision.replicated;
+            self.store.durability().note_replicated(self.replicated);
+        }
+    }
+
+    /// Whether growth can wait for a report: sends wait for reports, and each slave's is due at once. One
+    /// message after the other would have a wake of every thread on its way for itself.
+    #[must_use]
+    pub fn gathers(&self, now_ms: u64) -> bool {
+        let waits = self.how.quorum.is_some() || self.waits == Waits::Needed;
+        let is_awaited = waits && !self.peers.is_empty();
+        is_awaited && self.peers.iter().all(|peer| peer.reports_soon(now_ms))
+    }
+
+    /// Brings `standings` up to how far each slave is now.
+    pub fn note_standings(&mut self, standings: &mut Vec<SlaveStanding>, now_ms: u64) {
+        let end = self.store.replica().extent().end;
+        let is_same = standings.len() == self.peers.len();
+        for (at, peer) in self.peers.iter_mut().enumerate() {
+            let standing = peer.standing(end, now_ms);
+            match standings.get_mut(at) {
+                Some(known) if is_same && known.address == peer.address => {
+                    known.standing = standing;
+                    known.identity = peer.identity();
+                }
+                _ => {
+                    standings.truncate(at);
+                    standings.push(SlaveStanding {
+                        address: peer.address.clone(),
+                        standing,
+                        identity: peer.identity(),
+                    });
+                }
+            }
+        }
+        standings.truncate(self.peers.len());
+    }
+}
