@@ -16,6 +16,7 @@
 //! | `locked` | the fast paths of the loops, each behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
+//! | `membership` | the classes of a replica under a controller |
 //! | `replication` | the classes over the threads of replication |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
@@ -72,6 +73,7 @@ mod json;
 mod left;
 mod locked;
 mod many;
+mod membership;
 mod packing;
 mod parts;
 mod policy_rows;
@@ -136,6 +138,8 @@ mod _native {
     use crate::json::parse_relaxed_json;
     #[pymodule_export]
     use crate::many::AppendedMany;
+    #[pymodule_export]
+    use crate::membership::{Alteration, EpochEntry, LogPositions, ReplicationEpochs, SyncState};
     #[pymodule_export]
     use crate::packing::{PackedRows, RowPacker};
     #[pymodule_export]

@@ -1,11 +1,15 @@
 //! The classes over replication: the thread of a master, the threads of a slave. Each method unpacks, calls
 //! with the GIL kept or released, maps the error.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
-use mqcore_engine::error::Error;
+use mqcore_engine::error::{Error, Result};
 use mqcore_replica::{QuorumRule, Timing};
-use mqcore_shipping::{Ended, Master, Shipping, Slave, SlaveStanding};
+use mqcore_shipping::{Ended, Epochs, Master, Shipping, Slave, SlaveStanding};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -13,7 +17,8 @@ use crate::buffer::owned;
 use crate::errors::raised;
 use crate::frozen::frozen;
 use crate::gil::{Gil, gil_call};
-use crate::store::NativeStore;
+use crate::membership::{Alteration, MembershipRow, ReplicationEpochs, SyncState};
+use crate::store::{Engine, NativeStore};
 
 frozen! {
     /// A link of replication that has ended.
@@ -22,6 +27,8 @@ frozen! {
         address: String,
         /// Why it ended.
         why: String,
+        /// Of a slave: where its log must end before the master can be followed; None where no cut helps.
+        cut_at: Option<u64>,
     }
 
     /// How far a slave of a master is. Positions are physical offsets (bytes of the log).
@@ -40,6 +47,11 @@ frozen! {
         lag_ms: u64,
         /// Bytes sent in the last second.
         bytes_per_second: u64,
+        /// The id that its controller gave it; None in classic replication, and before it has introduced
+        /// itself.
+        controller_id: Option<i64>,
+        /// Whether it is never to be in the sync-state set.
+        is_learner: bool,
     }
 
     /// How a slave follows its master. Positions are physical offsets (bytes of the log).
@@ -92,7 +104,17 @@ impl From<QuorumRow> for QuorumRule {
 
 fn ended_links(all: Vec<Ended>) -> Vec<EndedLink> {
     all.into_iter()
-        .map(|Ended { address, why }| EndedLink { address, why })
+        .map(
+            |Ended {
+                 address,
+                 why,
+                 cut_at,
+             }| EndedLink {
+                address,
+                why,
+                cut_at,
+            },
+        )
         .collect()
 }
 
@@ -104,12 +126,52 @@ fn no_socket() -> PyErr {
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ReplicationMaster {
     inside: Master,
+    store: Arc<Engine>,
+    /// Of a member, whether it has led since the store was opened: an epoch goes on then.
+    epochs: Option<(Arc<Epochs<RealDisk>>, AtomicBool)>,
+    own_id: i64,
+}
+
+impl ReplicationMaster {
+    /// Makes the store that of the master of an epoch.
+    fn lead_inside(
+        &self,
+        epoch: i32,
+        members: &[i64],
+        set_epoch: i32,
+        timeout_ms: u64,
+    ) -> Result<bool> {
+        let Some((epochs, has_led)) = self
+            .epochs
+            .as_ref()
+            .filter(|_| members.contains(&self.own_id))
+        else {
+            let reason = format!("{} is not in the set {members:?}", self.own_id);
+            return Err(Error::NotWritable { reason });
+        };
+        let replica = self.store.replica();
+        let goes_on = has_led.load(Ordering::Acquire) || self.store.report().is_tail_certain;
+        replica.lead(|end| {
+            let start = epochs.lead(epoch, replica.extent().start, end, goes_on)?;
+            has_led.store(true, Ordering::Release);
+            self.inside
+                .lead(members, set_epoch, start, replica.confirmed());
+            Ok(())
+        })?;
+        let files = self.store.files();
+        let gives_up = || files.is_closing() || files.poison.reason().is_some();
+        let timeout = Duration::from_millis(timeout_ms);
+        let end = replica.confirmed();
+        Ok(files.positions.dispatched.wait(end, timeout, gives_up))
+    }
 }
 
 #[pymethods]
 impl ReplicationMaster {
     #[new]
-    #[pyo3(signature = (store, *, heartbeat_ms, silence_max_ms, pace, quorum=None))]
+    #[pyo3(signature = (store, *, heartbeat_ms, silence_max_ms, pace, quorum=None, membership=None,
+        epochs=None))]
+    #[expect(clippy::too_many_arguments, reason = "what a master is made with")]
     fn new(
         py: Python<'_>,
         store: &NativeStore,
@@ -117,6 +179,8 @@ impl ReplicationMaster {
         silence_max_ms: u64,
         pace: PaceRow,
         quorum: Option<QuorumRow>,
+        membership: Option<MembershipRow>,
+        epochs: Option<Bound<'_, ReplicationEpochs>>,
     ) -> PyResult<Self> {
         let timing = Timing {
             heartbeat_ms,
@@ -129,9 +193,30 @@ impl ReplicationMaster {
             quorum: quorum.map(QuorumRule::from),
         };
         let engine = store.parts().0;
-        let started = gil_call(py, Gil::Released, || Master::start(engine, how));
+        let own_id = membership.as_ref().map_or(0, MembershipRow::own_id);
+        let member = match (membership, &epochs) {
+            (Some(row), Some(epochs)) => {
+                epochs.get().check(&engine)?;
+                Some(row.membership(epochs.get()))
+            }
+            (None, None) => None,
+            _ => {
+                let why = "a member has membership and epochs, another master neither";
+                return Err(PyValueError::new_err(why));
+            }
+        };
+        let started = gil_call(py, Gil::Released, || match member {
+            None => Master::start(Arc::clone(&engine), how),
+            Some(member) => Master::start_member(Arc::clone(&engine), how, member),
+        });
         let inside = started.map_err(|error| raised(py, &error))?;
-        Ok(Self { inside })
+        let epochs = epochs.map(|epochs| Arc::clone(&epochs.get().epochs));
+        Ok(Self {
+            inside,
+            store: engine,
+            epochs: epochs.map(|epochs| (epochs, AtomicBool::new(false))),
+            own_id,
+        })
     }
 
     /// Lets what is stored wait for slaves from now on: nothing counts as copied until a master ships, and
@@ -140,6 +225,57 @@ impl ReplicationMaster {
     fn require(py: Python<'_>, store: &NativeStore) {
         let engine = store.parts().0;
         gil_call(py, Gil::Kept, || engine.replica().require());
+    }
+
+    /// Makes the store that of the master of an epoch; whether queues have all of the log.
+    #[pyo3(signature = (epoch, members, set_epoch, *, timeout_ms=3000))]
+    fn lead(
+        &self,
+        py: Python<'_>,
+        epoch: i32,
+        members: Vec<i64>,
+        set_epoch: i32,
+        timeout_ms: u64,
+    ) -> PyResult<bool> {
+        let led = gil_call(py, Gil::Released, || {
+            self.lead_inside(epoch, &members, set_epoch, timeout_ms)
+        });
+        led.map_err(|error| raised(py, &error))
+    }
+
+    /// Takes the sync-state set that the controller has now; whether that is news.
+    fn adopt(&self, py: Python<'_>, members: Vec<i64>, set_epoch: i32) -> bool {
+        gil_call(py, Gil::Kept, || self.inside.adopt(&members, set_epoch))
+    }
+
+    /// The set that is to be asked for; it counts as asked for from now on.
+    fn wanted(&self, py: Python<'_>) -> Option<Alteration> {
+        let wanted = gil_call(py, Gil::Kept, || self.inside.wanted())?;
+        Some(Alteration {
+            members: wanted.members,
+            set_epoch: wanted.set_epoch,
+        })
+    }
+
+    /// Takes back what was asked for: the controller has refused it.
+    fn refuse(&self, py: Python<'_>) {
+        gil_call(py, Gil::Kept, || self.inside.refuse());
+    }
+
+    /// The sync-state set, with what is asked for; one of nobody in classic replication.
+    fn sync_state(&self, py: Python<'_>) -> SyncState {
+        let state = gil_call(py, Gil::Kept, || {
+            self.inside
+                .with_members(|set| (set.known(), set.asked(), set.joining()))
+        });
+        let ((members, set_epoch), asked, joining) =
+            state.unwrap_or_else(|| ((Vec::new(), -1), Vec::new(), Vec::new()));
+        SyncState {
+            members,
+            set_epoch,
+            asked,
+            joining,
+        }
     }
 
     /// Ships to a slave that has connected. The descriptor is owned here from now on.
@@ -152,7 +288,11 @@ impl ReplicationMaster {
     /// The slaves that are connected.
     fn slaves(&self, py: Python<'_>) -> Vec<SlaveState> {
         let all = gil_call(py, Gil::Kept, || self.inside.slaves());
-        let state = |SlaveStanding { address, standing }| SlaveState {
+        let state = |SlaveStanding {
+                         address,
+                         standing,
+                         identity,
+                     }| SlaveState {
             address,
             requested: standing.requested,
             sent: standing.sent,
@@ -160,6 +300,8 @@ impl ReplicationMaster {
             lag_bytes: standing.lag_bytes,
             lag_ms: standing.lag_ms,
             bytes_per_second: standing.bytes_per_second,
+            controller_id: identity.map(|(id, _)| id),
+            is_learner: identity.is_some_and(|(_, is_learner)| is_learner),
         };
         all.into_iter().map(state).collect()
     }
@@ -185,25 +327,41 @@ impl ReplicationMaster {
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ReplicationSlave {
     inside: Slave<RealDisk, SystemClock>,
-    store: std::sync::Arc<crate::store::Engine>,
+    store: Arc<Engine>,
 }
 
 #[pymethods]
 impl ReplicationSlave {
     #[new]
-    #[pyo3(signature = (store, *, heartbeat_ms, silence_max_ms))]
+    #[pyo3(signature = (store, *, heartbeat_ms, silence_max_ms, epochs=None, controller_id=0,
+        from_last_file=false, is_learner=false))]
+    #[expect(clippy::too_many_arguments, reason = "what a slave is made with")]
     fn new(
         py: Python<'_>,
         store: &NativeStore,
         heartbeat_ms: u64,
         silence_max_ms: u64,
+        epochs: Option<Bound<'_, ReplicationEpochs>>,
+        controller_id: i64,
+        from_last_file: bool,
+        is_learner: bool,
     ) -> PyResult<Self> {
         let timing = Timing {
             heartbeat_ms,
             silence_max_ms,
         };
         let engine = store.parts().0;
-        let made = gil_call(py, Gil::Kept, || Slave::new(engine.clone(), timing));
+        let joining = match &epochs {
+            None => None,
+            Some(epochs) => {
+                epochs.get().check(&engine)?;
+                let epochs = epochs.get();
+                Some(epochs.joining(controller_id, from_last_file, is_learner))
+            }
+        };
+        let made = gil_call(py, Gil::Kept, || {
+            Slave::joining(engine.clone(), timing, joining)
+        });
         let inside = made.map_err(|error: Error| raised(py, &error))?;
         Ok(Self {
             inside,

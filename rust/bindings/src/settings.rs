@@ -34,9 +34,14 @@ pub(crate) fn settings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     settings_dict(py, &StoreConfig::default())
 }
 
-/// What to do about damage, by its name in Python.
-pub(crate) fn open_how(on_damage: &str) -> PyResult<OpenHow> {
+/// What to do about damage, by its name in Python, or where the log is to be cut.
+pub(crate) fn open_how(on_damage: &str, cut_at: Option<u64>) -> PyResult<OpenHow> {
     match on_damage {
+        "refuse" if cut_at.is_some() => Ok(OpenHow::CutAt(cut_at.unwrap_or(0))),
+        _ if cut_at.is_some() => {
+            let why = "on_damage is \"refuse\" where the log is to be cut";
+            Err(PyValueError::new_err(why))
+        }
         "refuse" => Ok(OpenHow::RefuseDamage),
         "cut" => Ok(OpenHow::CutDamage),
         "keep" => Ok(OpenHow::KeepBehind),

@@ -78,22 +78,23 @@ impl NativeStore {
 #[pymethods]
 impl NativeStore {
     #[new]
-    #[pyo3(signature = (settings, *, on_damage="refuse", store_host=None))]
+    #[pyo3(signature = (settings, *, on_damage="refuse", store_host=None, is_member=false, cut_at=None))]
     fn new(
         py: Python<'_>,
         settings: &Bound<'_, PyDict>,
         on_damage: &str,
         store_host: Option<&str>,
+        is_member: bool,
+        cut_at: Option<u64>,
     ) -> PyResult<Self> {
         let store_host = draft::host_or_local(store_host)?;
-        let how = open_how(on_damage)?;
+        let how = open_how(on_damage, cut_at)?;
         let pairs = given_settings(settings)?;
         let clock = SystemClock::new();
         let opened = gil_call(py, Gil::Released, || {
-            let pairs = pairs
-                .iter()
-                .map(|(key, value)| (key.as_str(), value.as_str()));
-            let (config, unknown) = StoreConfig::from_pairs(pairs)?;
+            let pairs = pairs.iter().map(|(key, value)| (&**key, &**value));
+            let (mut config, unknown) = StoreConfig::from_pairs(pairs)?;
+            config.is_member = is_member;
             let engine = Arc::new(Engine::open(RealDisk, clock.clone(), config, how)?);
             engine.start()?;
             Ok((engine, unknown))

@@ -133,6 +133,8 @@ frozen! {
         end_why: Option<String>,
         /// Whether no queue had to be looked at.
         used_manifest: bool,
+        /// Whether nothing can be missing at the end that was there once.
+        is_tail_certain: bool,
         /// Where the queues are built on from.
         dispatched_from: u64,
         /// Where the index is built on from, or None.
@@ -270,6 +272,7 @@ impl OpenReport {
             whole_records_kept: report.replaced.whole_records,
             end_why: report.end_why.clone(),
             used_manifest: report.used_manifest,
+            is_tail_certain: report.is_tail_certain,
             dispatched_from: report.dispatched_from,
             index_from: report.index_from,
         }

@@ -140,12 +140,13 @@ impl Master {
     }
 
     /// Leads from `epoch_start` on, with the set that the controller has given out; on return sends may be
-    /// acknowledged by it. Does nothing where the master has no set.
+    /// acknowledged by it. `confirmed` is what the log has confirmed. Does nothing where the master has no
+    /// set.
     ///
     /// # Blocking
     /// For a turn of the thread.
-    pub fn lead(&self, members: &[i64], set_epoch: i32, epoch_start: u64) {
-        self.with_members(|set| set.lead(members, set_epoch, epoch_start));
+    pub fn lead(&self, members: &[i64], set_epoch: i32, epoch_start: u64, confirmed: u64) {
+        self.with_members(|set| set.lead(members, set_epoch, epoch_start, confirmed));
         // The turn that is under way may have looked before.
         let turns = self.shared.turns.position() + 2;
         self.shared.wake.raise();

@@ -2,121 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod pairs;
 
-use mqcore_engine::clock::SystemClock;
-use mqcore_engine::config::StoreConfig;
-use mqcore_engine::disk::RealDisk;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::{OpenHow, Standby, Store};
-use mqcore_record::{Host, Message};
-use mqcore_replica::{Header, QuorumRule, Timing};
-use mqcore_shipping::{EndedLinks, Master, Shipping, Slave};
+use mqcore_engine::store::Standby;
+use mqcore_replica::{Header, QuorumRule};
+use mqcore_shipping::{Master, Shipping, Slave};
 
-type RealStore = Store<RealDisk, SystemClock>;
-
-const HOW: Shipping = Shipping {
-    timing: Timing {
-        heartbeat_ms: 5_000,
-        silence_max_ms: 20_000,
-    },
-    batch_len_bytes: 32_768,
-    bytes_per_second_max: None,
-    quorum: None,
-};
-const PATIENCE: Duration = Duration::from_secs(30);
-
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("mqcore-ship-{name}-{}", std::process::id()));
-        let _absent = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn open(root: &Path, flush: &str) -> Arc<RealStore> {
-    let pairs = [
-        ("storePathRootDir", root.to_str().unwrap()),
-        ("mappedFileSizeCommitLog", "1048576"),
-        ("mappedFileSizeConsumeQueue", "20000"),
-        ("maxMessageSize", "65536"),
-        ("maxHashSlotNum", "1000"),
-        ("maxIndexNum", "40000"),
-        ("flushDiskType", flush),
-    ];
-    let config = StoreConfig::from_pairs(pairs).unwrap().0;
-    let how = OpenHow::RefuseDamage;
-    let store = Arc::new(Store::open(RealDisk, SystemClock::new(), config, how).unwrap());
-    store.start().unwrap();
-    store
-}
-
-fn put(store: &RealStore, count: usize) -> u64 {
-    let host = Host::V4 {
-        address: [127, 0, 0, 1],
-        port: 10911,
-    };
-    let mut end = 0;
-    for number in 0..count {
-        let body = vec![b'a' + (number % 26) as u8; 1 + number * 37 % 3_000];
-        let message = Message {
-            born_timestamp_ms: 1,
-            ..Message::of("T", (number % 3) as i32, &body, host)
-        };
-        end = store.put(&message).unwrap().0.end();
-    }
-    end
-}
-
-fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    one.set_read_timeout(Some(PATIENCE)).unwrap();
-    (one, listener.accept().unwrap().0)
-}
-
-fn log_bytes(store: &RealStore, from: u64, to: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    while from + (out.len() as u64) < to {
-        let at = from + out.len() as u64;
-        let len = usize::try_from(to - at).unwrap();
-        let chunk = store.replica().range(at, len).unwrap().unwrap();
-        out.extend_from_slice(chunk.bytes.as_bytes());
-    }
-    out
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
-    }
-}
-
-fn first_end(ended: &EndedLinks) -> String {
-    let began = Instant::now();
-    loop {
-        if let Some(first) = ended.take().into_iter().next() {
-            return first.why;
-        }
-        assert!(began.elapsed() < PATIENCE, "no link has ended");
-        std::thread::yield_now();
-    }
-}
+use pairs::{Dir, HOW, answered, first_end, log_bytes, open, pair, put, until};
 
 /// A slave that copies from the begin: its log is not fresh, so it asks for what it has not.
 #[test]
@@ -256,12 +155,6 @@ const RULE: QuorumRule = QuorumRule {
     gap_max_bytes: 1 << 28,
     behind_max_bytes: 1 << 28,
 };
-
-fn answered(store: &RealStore) -> Vec<(Ticket, PutStatus)> {
-    let mut answers = Vec::new();
-    store.durability().drain(&mut answers);
-    answers
-}
 
 /// Reads whole frames until the log is there up to `end`.
 fn read_to(slave: &mut TcpStream, end: u64) {

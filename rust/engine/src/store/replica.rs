@@ -106,15 +106,16 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     /// Makes a master of a member: its log takes appends from now on, and goes on where it ends. Queues may
     /// have less than the log holds: queue offsets go on behind what it holds.
     ///
-    /// To be called when nobody grows the log by bytes of a master any more.
+    /// To be called when nobody grows the log by bytes of a master any more. `before` is called with the end
+    /// of the log, right before appends are taken.
     ///
     /// # Errors
-    /// [`Error::NoRecord`] where the log ends in the middle of a record, which is to be cut first: its
+    /// Of `before`. [`Error::NoRecord`] where the log ends in the middle of a record, which is to be cut first: its
     /// `physical_offset` is where that begins. [`Error::Io`].
     ///
     /// # Blocking
     /// Reads what queues have not got yet.
-    pub fn lead(&self) -> Result<()> {
+    pub fn lead(&self, before: impl FnOnce(u64) -> Result<()>) -> Result<()> {
         let end = self.appended();
         let dispatched = self.files.positions.dispatched.position();
         let walk = Scan {
@@ -140,6 +141,7 @@ impl<D: Disk, C: Clock> Replica<D, C> {
                 why: "the log ends in the middle of it: it must be cut there first".to_owned(),
             });
         }
+        before(end)?;
         self.follows.store(false, Ordering::Release);
         self.refusals.set(FOLLOWS_CAUSE, None);
         Ok(())
