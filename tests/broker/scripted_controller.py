@@ -43,6 +43,8 @@ class ScriptedController:
         self.leader = addresses[0]
         self.group = Group()
         self.heard: list[Ask] = []
+        # Whether sync-state sets stay what they are.
+        self.is_frozen = False
 
     def answer(self, ask: Ask) -> Answer | None:
         """Answers one request; None to a heartbeat."""
@@ -149,6 +151,8 @@ class ScriptedController:
             return Answer(ResponseCode.CONTROLLER_INVALID_MASTER, "no master")
         if int(ask.ext["masterEpoch"]) != group.epoch:
             return Answer(ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH, "another epoch")
+        if self.is_frozen:
+            return Answer(ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "frozen")
         if wanted.epoch != group.members.epoch:
             return Answer(ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH, "another set")
         if not group.alive.issuperset(wanted.ids):

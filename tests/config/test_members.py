@@ -1,5 +1,4 @@
-"""Settings of a broker under a controller: what cannot work is refused, what may lose is warned
-of."""
+"""Settings of a broker under a controller: what is refused, and what is warned of."""
 
 import pytest
 

@@ -4,10 +4,12 @@ Whatever was acknowledged with `allAckInSyncStateSet` and two replicas in sync i
 kill, and the logs of all replicas are equal in the end.
 """
 
+import re
 from pathlib import Path
 
 import pytest
 
+from interop.driver import Driver
 from interop.elected import SAFE, Group, group
 from interop.patience import eventually
 from interop.registered import brokers
@@ -85,3 +87,44 @@ def test_what_was_acknowledged_is_there_after_each_failover(
         epoch = them.replicas()["masterEpoch"]
         assert isinstance(epoch, int)
         assert epoch >= rounds + 1
+
+
+def shape_of(printed: str) -> list[str]:
+    """Returns the lines of what was printed, without figures, addresses and widths of columns."""
+    lines = (" ".join(re.sub(r"-?\d[\d.:]*", "#", line).split()) for line in printed.splitlines())
+    return sorted(line for line in lines if line)
+
+
+@pytest.mark.java
+@pytest.mark.matrix
+def test_tools_print_of_ours_what_they_print_of_official_brokers(
+    driver_53: Driver, tmp_path: Path
+) -> None:
+    printed: dict[str, dict[str, list[str]]] = {}
+    for whose in ("oo", "xx"):
+        official = official_software(OFFICIAL)
+        with group(softwares(whose), tmp_path / whose, controller=official) as them:
+            master = them.master()
+            them.wait_for_in_sync(2)
+            (slave,) = (each for each in them.brokers if each is not master)
+            namesrv = them.namesrv.address
+            lines = {
+                "getSyncStateSet": f"-a {them.controller.address} -b {BROKER_NAME}",
+                "getBrokerEpoch": f"-n {namesrv} -b {BROKER_NAME}",
+                "haStatus": f"-n {namesrv} -b {master.address}",
+                "haStatus of a slave": f"-n {namesrv} -b {slave.address}",
+            }
+            printed[whose] = {
+                name: shape_of(driver_53.mqadmin(name.split()[0], *line.split()))
+                for name, line in lines.items()
+            }
+            them.send(master, 10)
+            elected = driver_53.mqadmin(
+                "electMaster",
+                *f"-a {them.controller.address} -b 2 -bn {BROKER_NAME} -c DefaultCluster".split(),
+            )
+            assert "#BrokerMasterAddr" in elected
+            assert them.master(master) is slave
+            them.wait_for_in_sync(2)
+            them.wait_until_equal()
+    assert printed["oo"] == printed["xx"]

@@ -77,6 +77,7 @@ class Broker:
         clock: Callable[[], int] = wall_ms,
         elections: Elections | None = None,
         cut_at: int | None = None,
+        port: int = 0,
     ) -> None:
         """Prepares; `start` opens.
 
@@ -87,6 +88,7 @@ class Broker:
             clock: The wall clock, in milliseconds.
             elections: Who keeps it a member of its group, with a controller.
             cut_at: Where its log is to end: what is behind no other member has.
+            port: The port of its life before, where the settings want any free one.
         """
         self.settings = _as_mounted(settings) if settings.mounted_dir else settings
         self._mount: Mount | None = None
@@ -95,6 +97,7 @@ class Broker:
         self._clock = clock
         self._elections = elections
         self._cut_at = cut_at
+        self._port = port
         self._resigns = False
         self._ports: dict[str, int] = {}
         self._state: BrokerState | None = None
@@ -178,7 +181,7 @@ class Broker:
 
     async def _start(self) -> Address:
         listener = self.settings.listener
-        with reserved(listener.host, listener.port) as port:
+        with reserved(listener.host, listener.port or self._port) as port:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
             state, persistence, fast_path = (

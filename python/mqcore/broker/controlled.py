@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +51,7 @@ class ControlledBroker:
     """One broker of a group with a controller.
 
     Attributes:
-        settings: Its settings, with the port that is listened on once it has started.
+        settings: Its settings.
     """
 
     def __init__(
@@ -72,6 +71,7 @@ class ControlledBroker:
         self._membership: Membership | None = None
         self._link: ControllerLink | None = None
         self._followed: Follow | None = None
+        self._port = 0
         self._standing = Standing()
         self._is_failing = False
         # One change of role, or one opening, at a time.
@@ -124,8 +124,7 @@ class ControlledBroker:
         address = await self._broker.start()
         if isinstance(address, TcpAddress):
             # The next one listens where clients and members know the broker.
-            listener = replace(settings.listener, port=address.port)
-            self.settings = replace(settings, listener=listener)
+            self._port = address.port
         self._membership = Membership(
             Member(settings.cluster, settings.name, self.state.address, self._clock()),
             settings.controllers,
@@ -277,7 +276,7 @@ class ControlledBroker:
         broker, self._broker = self._broker, None
         if broker is not None:
             # Tools may have changed some.
-            self.settings = replace(broker.state.settings, listener=self.settings.listener)
+            self.settings = broker.state.settings
             try:
                 await broker.resign()
             except MQError as error:
@@ -297,6 +296,7 @@ class ControlledBroker:
             clock=self._clock,
             elections=self,
             cut_at=cut_at,
+            port=self._port,
         )
 
 

@@ -6,6 +6,7 @@ they begin; nothing of who is elected.
 """
 
 import asyncio
+import logging
 
 from mqcore.broker import policy
 from mqcore.broker.config_persistence import ConfigPersistence
@@ -14,8 +15,11 @@ from mqcore.broker.pop import PopRounds
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timer_rounds import TimerRounds
+from mqcore.model.topics import TopicConfig
 
 __all__ = ["MasterWork"]
+
+_log = logging.getLogger("mqcore.broker")
 
 
 class MasterWork:
@@ -65,9 +69,34 @@ class MasterWork:
             state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
             state.delays.delivered(level, state.delays.offset(level), now_ms, now_ms)
         await asyncio.to_thread(self._clip_offsets)
+        lost = await asyncio.to_thread(self._lost_topics)
+        for topic in lost:
+            state.topics.put(topic, now_ms)
+        if lost:
+            names = [topic.name for topic in lost]
+            _log.warning("topics that the master before had just made are made again: %s", names)
+            await self._persistence.topics_changed(names)
         timers = self._persistence.timers
         if state.settings.has_timers and timers.are_there and state.timers is None:
             await asyncio.to_thread(timers.open, now_ms)
+
+    def _lost_topics(self) -> list[TopicConfig]:
+        """Returns topics of queues that the last table of the master did not have yet.
+
+        One that was removed there has no message behind that table; without a table since the start
+        every queue counts.
+        """
+        state, queues = self._state, dict[str, int]()
+        for queue in state.store.queues():
+            if state.topics.find(queue.topic) is not None:
+                continue
+            end = state.bounds(queue.topic, queue.queue_id)[1]
+            if state.stored_ms(queue.topic, queue.queue_id, end - 1) >= state.replicas.synced_ms:
+                queues[queue.topic] = max(queues.get(queue.topic, 0), queue.queue_id + 1)
+        return [
+            TopicConfig(name=name, read_queues=count, write_queues=count)
+            for name, count in queues.items()
+        ]
 
     def _clip_offsets(self) -> None:
         """Takes offsets back behind queues: the master before had a tail that nobody has."""

@@ -161,7 +161,6 @@ class Membership:
         master_address: The address of the master; or empty.
         epoch: The largest epoch that an order was given for.
         members: The sync-state set, as it was heard last of the current epoch.
-        why: Why it is not further; empty where nothing has failed.
     """
 
     member: Member
@@ -175,7 +174,7 @@ class Membership:
     master_address: str = ""
     epoch: int = 0
     members: SyncStateSet = field(default_factory=SyncStateSet)
-    why: str = ""
+    _whys: dict[Purpose, str] = field(default_factory=dict)
     _orders: list[Order] = field(default_factory=list)
     _asked: set[Purpose] = field(default_factory=set)
     _due_ms: dict[Purpose, int] = field(default_factory=dict)
@@ -209,6 +208,11 @@ class Membership:
         if self._beats:
             times += [self._beats_ms.get(each, now_ms) for each in self.controllers]
         return max(now_ms, min(times, default=now_ms + _RETRY_MS))
+
+    @property
+    def why(self) -> str:
+        """Why it is not further; empty where nothing has failed."""
+        return next(reversed(self._whys.values()), "")
 
     @property
     def _beats(self) -> bool:
@@ -312,14 +316,13 @@ class Membership:
             Purpose.REPLICAS: self._hear_replicas,
             Purpose.ALTER: self._hear_altered,
         }[purpose]
-        if hear(answer, now_ms):
-            self.why = ""
-        else:
-            self.why = f"{ask.address} answered {answer.code}: {answer.remark}"
+        self._whys.pop(purpose, None)
+        if not hear(answer, now_ms):
+            self._whys[purpose] = f"{ask.address} answered {answer.code}: {answer.remark}"
 
     def _unheard(self, ask: Ask, now_ms: int) -> None:
         """Asks another controller, and whoever leads then."""
-        self.why = f"{ask.address} does not answer, or does not lead"
+        self._whys[ask.purpose] = f"{ask.address} does not answer, or does not lead"
         if ask.purpose is Purpose.LEADER:
             self._turn += 1
             self._due_ms[Purpose.LEADER] = now_ms + _RETRY_MS
@@ -445,6 +448,7 @@ class Membership:
             return False
         if self.phase in (Phase.REGISTERED, Phase.RUNNING):
             self._due_ms.pop(Purpose.ELECT, None)
+            self._whys.pop(Purpose.ELECT, None)
             if self.phase is Phase.REGISTERED:
                 self.phase = Phase.RUNNING
                 self._due_ms[Purpose.REPLICAS] = now_ms + _FIRST_LOOK_MS
