@@ -10,7 +10,7 @@ import pytest
 
 from live_broker import Live, another, live
 from loops import run_on, until
-from mqcore.broker import app, membership_changes
+from mqcore.broker import membership_changes
 from mqcore.broker.processors import clients
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
@@ -241,7 +241,7 @@ class Counted(Slices):
 def counted(monkeypatch: pytest.MonkeyPatch) -> type[Counted]:
     """Every step of long work is a slice of its own."""
     Counted.all_of_them.clear()
-    for module in (clients, membership_changes, app):
+    for module in (clients, membership_changes):
         monkeypatch.setattr(module, "Slices", Counted)
     return Counted
 

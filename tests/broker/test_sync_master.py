@@ -329,7 +329,7 @@ def test_sends_that_wait_are_answered_before_a_master_ends(tmp_path: Path) -> No
         ({**SYNC, "haListenEnable": "false"}, "no port is listened on"),
         ({**SYNC, "inSyncReplicas": "3", "totalReplicas": "2"}, "more than there are"),
         ({**SYNC, "minInSyncReplicas": "2"}, "more than inSyncReplicas=1"),
-        ({**SYNC, "allAckInSyncStateSet": "true"}, "only with a controller"),
+        ({**SYNC, "allAckInSyncStateSet": "true"}, "needs enableControllerMode"),
     ],
 )
 def test_numbers_of_copies_that_cannot_be_are_refused(pairs: dict[str, str], words: str) -> None:

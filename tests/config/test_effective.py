@@ -64,7 +64,6 @@ def test_everything_wrong_is_reported_at_once() -> None:
         ("transRocksDBEnable", "true"),
         ("useSingleRocksDBForAllConfigs", "true"),
         ("enableDLegerCommitLog", "TRUE"),
-        ("allAckInSyncStateSet", "true"),
         ("useTLS", "true"),
     ],
 )

@@ -12,8 +12,7 @@ stop and by a kill (`Broker._ends_with`); both go through that in the reverse or
 import asyncio
 import contextlib
 import logging
-import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -22,29 +21,29 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
+from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
-from mqcore.broker.membership_changes import MembershipChanges
+from mqcore.broker.membership_changes import Departures, MembershipChanges
 from mqcore.broker.mounting import Mount, know_stored_topics
 from mqcore.broker.pop import PopRounds
+from mqcore.broker.ports import reserved
 from mqcore.broker.processors import dispatcher_of
 from mqcore.broker.registration import Registrar
+from mqcore.broker.replicas import Elections
 from mqcore.broker.replication import Replication
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
+from mqcore.broker.switching import RoleSwitch
 from mqcore.broker.timer_rounds import TimerRounds
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.config.budget import memory_plan
-from mqcore.errors import AddressError, AddressReason
 from mqcore.model.topics import PERM_READ
 from mqcore.native import BrokerPolicy, FastPath, OnDamage, Store
 from mqcore.remoting import (
     Address,
-    Link,
-    LinkEvents,
     Server,
-    Slices,
     TcpAddress,
     limits_of,
     listen_as,
@@ -62,29 +61,6 @@ _STORE_POPS_ATTEMPTS = 500
 _PARKED_LOOK_S = 0.002
 
 
-class _Departures(LinkEvents):
-    """Takes a closed connection out of every group, and notifies those that stay."""
-
-    def __init__(self, state: BrokerState, membership: MembershipChanges) -> None:
-        self._state = state
-        self._membership = membership
-
-    def closed(self, link: Link) -> None:
-        self._go_on(self._state.members.closing(link))
-
-    def _go_on(self, steps: Iterator[str]) -> None:
-        """Takes it out of group after group for a slice, and goes on in the next turn."""
-        slices, left = Slices(), []
-        for name in steps:
-            if name:
-                left.append(name)
-            if slices.is_over:
-                asyncio.get_running_loop().call_soon(self._go_on, steps)
-                break
-        self._membership.subscriptions_changed(left)
-        self._membership.members_changed(left)
-
-
 class Broker:
     """One broker.
 
@@ -99,6 +75,9 @@ class Broker:
         config_path: Path | None = None,
         on_damage: OnDamage = "refuse",
         clock: Callable[[], int] = wall_ms,
+        elections: Elections | None = None,
+        cut_at: int | None = None,
+        port: int = 0,
     ) -> None:
         """Prepares; `start` opens.
 
@@ -107,20 +86,27 @@ class Broker:
             config_path: The properties file that changes by tools are kept in.
             on_damage: What is done about a damaged log: see `mqcore.native.Store`.
             clock: The wall clock, in milliseconds.
+            elections: Who keeps it a member of its group, with a controller.
+            cut_at: Where its log is to end: what is behind no other member has.
+            port: The port of its life before, where the settings want any free one.
         """
         self.settings = _as_mounted(settings) if settings.mounted_dir else settings
         self._mount: Mount | None = None
         self._config_path = config_path
         self._on_damage = on_damage
         self._clock = clock
+        self._elections = elections
+        self._cut_at = cut_at
+        self._port = port
+        self._resigns = False
         self._ports: dict[str, int] = {}
         self._state: BrokerState | None = None
         self._persistence: ConfigPersistence | None = None
         self._rounds: Rounds | None = None
-        self._timer_rounds: TimerRounds | None = None
-        self._pop_rounds: PopRounds | None = None
+        self._services: MasterWork | None = None
         self._replication: Replication | None = None
         self._registrar: Registrar | None = None
+        self._switch: RoleSwitch | None = None
         self._topic_queues: TopicQueues | None = None
         self._server: Server | None = None
         # How what was started is ended, the last first: by a stop, and as by a kill.
@@ -149,16 +135,23 @@ class Broker:
     @property
     def timer_rounds(self) -> TimerRounds:
         """When the timers are looked at; there while the broker serves."""
-        if self._timer_rounds is None:
+        if self._services is None:
             raise RuntimeError("the broker does not serve")
-        return self._timer_rounds
+        return self._services.timers
 
     @property
     def pop_rounds(self) -> PopRounds:
         """When check points of pops are looked at; there while the broker serves."""
-        if self._pop_rounds is None:
+        if self._services is None:
             raise RuntimeError("the broker does not serve")
-        return self._pop_rounds
+        return self._services.pops
+
+    @property
+    def switch(self) -> RoleSwitch:
+        """What gives it another role; there while the broker serves, under a controller."""
+        if self._switch is None:
+            raise RuntimeError("the broker does not serve, or has no controller")
+        return self._switch
 
     @property
     def registered(self) -> frozenset[str]:
@@ -188,7 +181,7 @@ class Broker:
 
     async def _start(self) -> Address:
         listener = self.settings.listener
-        with _reserved(listener.host, listener.port) as port:
+        with reserved(listener.host, listener.port or self._port) as port:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
             state, persistence, fast_path = (
@@ -210,7 +203,7 @@ class Broker:
             self._server = Server(
                 dispatcher_of(state, persistence, membership, self._topic_queues),
                 limits=limits,
-                events=[_Departures(state, membership)],
+                events=[Departures(state, membership)],
                 version=state.version,
                 factory=lambda hub: BrokerConnection(fast_path, hub, decisions),
             )
@@ -222,22 +215,27 @@ class Broker:
             )
         self._ports["broker"] = port
         await self._observe(state)
-        self._timer_rounds = TimerRounds(state, persistence)
-        self._pop_rounds = PopRounds(state, persistence)
-        for periodic in (self._topic_queues, self._rounds, self._timer_rounds, self._pop_rounds):
+        self._services = MasterWork(state, persistence, self._rounds)
+        for periodic in (self._topic_queues, self._rounds, self._services):
             self._ends_with(periodic.stop, periodic.stop)
-            periodic.start()
+        self._topic_queues.start()
+        self._rounds.start()
+        if state.role.is_master:
+            self._services.start()
         replication, self._replication = self._replication, None
-        if replication is not None:
-            self._ends_with(replication.stop, replication.stop)
-            if self.settings.is_sync_master:
-                # Sends that wait for slaves are answered while there are some.
-                self._ends_with(self._answer_parked)
-            await replication.start(persistence, self._server, port)
+        assert replication is not None
+        self._ends_with(replication.stop, replication.stop)
+        if state.role.waits_for_slaves or state.role.is_controlled:
+            # Sends that wait for slaves are answered while there are some.
+            self._ends_with(self._answer_parked)
+        await replication.start(persistence, self._server, port)
         self._registrar = Registrar(state, persistence)
         self._ends_with(self._registrar.stop, self._registrar.abandon)
         persistence.announce = self._registrar.announce
-        self._registrar.start()
+        if state.role.is_controlled:
+            self._switch = RoleSwitch(state, self._services, replication, self._registrar)
+        else:
+            self._registrar.start()
         _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
         return address
 
@@ -291,6 +289,8 @@ class Broker:
                 config=engine,
                 on_damage=self._on_damage,
                 store_host=str(advertised),
+                is_member=settings.is_controlled,
+                cut_at=self._cut_at,
             )
             with ExitStack() as undoing:
                 undoing.callback(store.close)
@@ -305,13 +305,15 @@ class Broker:
                 fast_path = FastPath(store, broker=bare, reactors=reactors, busy_poll_us=busy_us)
                 state = BrokerState.of(settings, str(advertised), store, fast_path, self._clock)
                 state.config_path = self._config_path
+                state.elections = self._elections
                 self._replication = Replication(state)
                 persistence = ConfigPersistence(state)
                 persistence.load()
                 remember_sends(settings, fast_path)
                 if settings.mounted_dir:
                     know_stored_topics(state)
-                if settings.has_timers and persistence.timers.are_there and not settings.is_slave:
+                # Of a slave too: before its log grows again where it was cut.
+                if settings.has_timers and persistence.timers.are_there:
                     persistence.timers.open(self._clock())
                 undoing.pop_all()
             return state, persistence
@@ -329,6 +331,20 @@ class Broker:
         """
         self._abandoning.pop_all()
         await self._end(self._stopping)
+
+    async def resign(self) -> None:
+        """Stops it to be opened anew in another role: its group has another master, or another log.
+
+        It appends nothing, and name servers hear of the new role alone: what is unregistered by an
+        id may already be the next master.
+
+        Raises:
+            StoreError: Something could not be written; everything is closed all the same.
+        """
+        self._resigns = True
+        if self._registrar is not None:
+            self._registrar.stay()
+        await self.stop()
 
     async def abandon(self) -> None:
         """Ends as a kill would: nothing is answered, sent or written any more.
@@ -350,8 +366,8 @@ class Broker:
         try:
             await how.aclose()
         finally:
-            self._rounds = self._timer_rounds = self._pop_rounds = None
-            self._registrar = self._topic_queues = None
+            self._rounds = self._services = self._registrar = None
+            self._topic_queues = self._switch = None
 
     def deafen(self) -> None:
         """Neither reads nor answers until `hear`, as if the network were gone."""
@@ -392,12 +408,17 @@ class Broker:
         persistence, self._persistence = self._persistence, None
         if persistence is None:
             return
+        if not self._resigns:
+            await self._store_open()
+        await persistence.save_all()
+
+    async def _store_open(self) -> None:
+        """Stores what pops and ends of transactions have in memory alone."""
         is_noted = self.state.fast_path.half_messages.write_op_messages().is_all
         if not await self._store_pops():
             _log.error("at the stop: pops could not be stored: they are popped again")
         if not is_noted:
             _log.error("at the stop: ends of transactions could not be noted: asked for again")
-        await persistence.save_all()
 
     async def _unmount(self) -> None:
         """Gives the directory of a mount back."""
@@ -461,32 +482,3 @@ def _log_recovery(store: Store) -> None:
         report.scanned_from,
         report.end,
     )
-
-
-@contextlib.contextmanager
-def _reserved(host: str, port: int) -> Iterator[int]:
-    """Keeps a port until it is listened on: ids of messages name it, so the store must know it.
-
-    Yields:
-        The port; a free one for port 0.
-
-    Raises:
-        AddressError: It is taken, or is none of this machine.
-    """
-    if host.startswith("unix:"):
-        yield port
-        return
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as kept:
-        # Both sockets have the option, and this one never listens: the listener may bind too.
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            kept.bind((host, port))
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise AddressError(
-                f"cannot listen on {host}:{port}: {why}",
-                address=f"{host}:{port}",
-                reason=AddressReason.CANNOT_LISTEN,
-            ) from error
-        yield int(kept.getsockname()[1])

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from mqcore.broker import policy
 from mqcore.broker.state import BrokerState
-from mqcore.remoting import Link, RequestCode, Slices
+from mqcore.remoting import Link, LinkEvents, RequestCode, Slices
 
 # Changes of membership are notified together this late: a thousand clients that join at once would
 # otherwise cause half a million messages. Rebalancing takes far longer.
@@ -85,3 +85,28 @@ class MembershipChanges:
             if slices.is_over:
                 asyncio.get_running_loop().call_soon(self._notify_some, members)
                 return
+
+
+class Departures(LinkEvents):
+    """Takes a closed connection out of every group, and notifies those that stay."""
+
+    def __init__(self, state: BrokerState, membership: MembershipChanges) -> None:
+        """Takes where members are, and what is notified of those that leave."""
+        self._state = state
+        self._membership = membership
+
+    def closed(self, link: Link) -> None:
+        """Takes a connection out of every group that it is a member of."""
+        self._go_on(self._state.members.closing(link))
+
+    def _go_on(self, steps: Iterator[str]) -> None:
+        """Takes it out of group after group for a slice, and goes on in the next turn."""
+        slices, left = Slices(), []
+        for name in steps:
+            if name:
+                left.append(name)
+            if slices.is_over:
+                asyncio.get_running_loop().call_soon(self._go_on, steps)
+                break
+        self._membership.subscriptions_changed(left)
+        self._membership.members_changed(left)

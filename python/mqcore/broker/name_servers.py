@@ -17,7 +17,7 @@ from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.periodic import PeriodicTasks
 
-__all__ = ["NameServerLookup", "addresses_in", "looks_up", "lookup_url"]
+__all__ = ["NameServerLookup", "addresses_in", "looks_up", "lookup_url", "resolved"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -82,7 +82,7 @@ class NameServerLookup:
         """
         settings = self._state.settings
         if settings.name_servers:
-            found = await _resolved(settings.name_servers)
+            found = await resolved(settings.name_servers)
         else:
             found = addresses_in(await asyncio.to_thread(_fetched, lookup_url(settings)))
         if not found or found == self._state.name_servers:
@@ -132,7 +132,7 @@ def _fetched(url: str) -> str:
     return text.decode("utf-8", "replace")
 
 
-async def _resolved(names: tuple[str, ...]) -> tuple[str, ...]:
+async def resolved(names: tuple[str, ...]) -> tuple[str, ...]:
     """Returns every address of the hosts of `HOST:PORT`.
 
     Raises:

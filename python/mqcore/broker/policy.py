@@ -39,9 +39,10 @@ __all__ = [
 
 # Remark for a client that sends to a store that is only read here.
 _MOUNTED = "the broker[{}] serves {} for reading alone: it takes no message"
-# Remarks of a slave: of 5.x for sends, and for pulls without `slaveReadEnable`; of 4.9 for sends.
+# Remarks of a slave: of 5.x for sends, and for pulls without `slaveReadEnable`; of 4.9 for sends,
+# and of a broker that its controller has given no role.
 _REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
-_SLAVE_OF_4 = (
+_NOT_AVAILABLE = (
     "service not available now. It may be caused by one of the following reasons: the broker's "
     "disk is full, messages are put to the slave, message store has been shut down, etc."
 )
@@ -53,16 +54,18 @@ _STOPPING = "[REJECTREQUEST]the broker is stopping"
 
 def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> BrokerPolicy:
     """Returns what the fast path needs to know of the broker."""
-    settings = state.settings
+    settings, role = state.settings, state.role
     code = ResponseCode.SYSTEM_BUSY
     if settings.mounted_dir:
         refuse_sends = _MOUNTED.format(settings.advertised_host, settings.mounted_dir)
         code = ResponseCode.NO_PERMISSION
     refuse_pulls = None
-    if settings.is_slave:
+    if role.is_fenced:
+        refuse_sends, code = _NOT_AVAILABLE, ResponseCode.SERVICE_NOT_AVAILABLE
+    elif role.is_slave:
         refuse_sends, code = _REJECTED, ResponseCode.SYSTEM_BUSY
         if state.version < _REJECTS_FROM:
-            refuse_sends, code = _SLAVE_OF_4, ResponseCode.SERVICE_NOT_AVAILABLE
+            refuse_sends, code = _NOT_AVAILABLE, ResponseCode.SERVICE_NOT_AVAILABLE
         elif not settings.reads_from_replicas:
             refuse_pulls = _REJECTED
     return BrokerPolicy(
@@ -70,10 +73,10 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         refuse_sends=refuse_sends,
         refuse_sends_code=code,
         refuse_pulls=refuse_pulls,
-        is_slave=settings.is_slave,
+        is_slave=not role.is_master,
         has_master=state.replicas.has_master,
         sends_back=state.version >= _REJECTS_FROM,
-        needs_replica=settings.is_sync_master,
+        needs_replica=role.is_master and role.waits_for_slaves,
         version=state.version,
         timing=TimingPolicy(**policy_values("timing", settings), ahead_ms=state.timers_ahead_ms),
         pops=PopPolicy(**policy_values("pops", settings)),

@@ -45,10 +45,9 @@ class PopRounds:
     def start(self) -> None:
         """Begins, unless the settings have no timers: check points come by them.
 
-        What a slave's master revives comes with its log.
+        For a master; what it revives comes to slaves with its log.
         """
-        settings = self._state.settings
-        if settings.has_timers and not settings.is_slave:
+        if self._state.settings.has_timers:
             self._tasks.every(
                 "revive popped", self._revive, period_s=self._period_s, report=_report
             )

@@ -43,7 +43,7 @@ def identity(state: BrokerState) -> dict[str, str]:
         "brokerName": settings.name,
         "brokerAddr": state.address,
         "clusterName": settings.cluster,
-        "brokerId": str(settings.broker_id),
+        "brokerId": str(state.role.broker_id),
     }
 
 
@@ -127,6 +127,8 @@ class Registrar(LinkEvents):
         # One task per name server.
         self._renewals: dict[str, PeriodicTask] = {}
         self._lookup = NameServerLookup(state, self._follow)
+        self._is_started = False
+        self._stays = False
 
     @property
     def registered(self) -> frozenset[str]:
@@ -152,10 +154,19 @@ class Registrar(LinkEvents):
 
     def start(self) -> None:
         """Begins to register with every name server, and with those that are looked up."""
+        self._is_started = True
         if not looks_up(self._state.settings):
             for address in self._state.name_servers:
                 self._begin(address)
         self._lookup.start()
+
+    def renew(self) -> None:
+        """Registers with every name server at once; begins to, where it has not yet."""
+        if not self._is_started:
+            self.start()
+            return
+        for renewal in self._renewals.values():
+            renewal.wake()
 
     def _begin(self, address: str) -> None:
         self._renewals[address] = self._tasks.every(
@@ -188,11 +199,16 @@ class Registrar(LinkEvents):
         # Those that do not know us are tried again every second and then sent everything.
         await asyncio.gather(*(self._announce_to(address, names) for address in list(self._known)))
 
+    def stay(self) -> None:
+        """Leaves its entries in name servers at the stop: it is soon back in another role."""
+        self._stays = True
+
     async def stop(self) -> None:
         """Takes the broker out of every name server that is there."""
         await self._lookup.stop()
         await self._tasks.stop()
-        await asyncio.gather(*(self._unregister(address) for address in self._known))
+        if not self._stays:
+            await asyncio.gather(*(self._unregister(address) for address in self._known))
         # What is announced meanwhile has nobody to go to, and that is no news.
         self._known.clear()
         await self._client.close()
@@ -205,7 +221,8 @@ class Registrar(LinkEvents):
 
     def _period_s(self) -> float:
         settings, replicas = self._state.settings, self._state.replicas
-        if settings.is_slave and not replicas.master_address:
+        is_known = replicas.master_address and replicas.master_ha_address
+        if self._state.role.is_slave and not is_known:
             # The answer to a registration is where the master is named.
             return _RETRY_MS / _MS_PER_S
         period_ms = settings.register_interval_ms
@@ -246,9 +263,13 @@ class Registrar(LinkEvents):
             address, RequestCode.REGISTER_BROKER, register_header(state), body, timeout_s=timeout_s
         )
         ordered = ordered_topics(expect(answer, address).body)
-        if state.settings.is_slave:
+        if state.role.is_slave:
             ext = answer.ext
-            state.replicas.learn(ext.get("masterAddr", ""), ext.get("haServerAddr", ""))
+            names = ext.get("masterAddr", ""), ext.get("haServerAddr", "")
+            if state.role.is_controlled:
+                state.replicas.learn_of_elected(*names)
+            else:
+                state.replicas.learn(*names)
         if address not in self._known:
             _log.info("registered with name server %s as %s", address, state.address)
         self._known.add(address)

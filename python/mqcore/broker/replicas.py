@@ -3,14 +3,29 @@
 Holds no socket and no algorithm: the tables that handlers, metrics and replication share.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from mqcore.native import ReplicationMaster, ReplicationSlave
+from mqcore.native import ReplicationEpochs, ReplicationMaster, ReplicationSlave
 
-__all__ = ["HEARTBEAT_MIN_MS", "Replicas"]
+__all__ = ["HEARTBEAT_MIN_MS", "Elections", "Replicas"]
 
 # A smaller setting, which officially sends one as fast as it can, keeps nobody busy.
 HEARTBEAT_MIN_MS = 100
+
+
+class Elections(Protocol):
+    """Who keeps a broker a member of its group, as the broker's parts call it."""
+
+    def notified(self, ext: Mapping[str, str], body: bytes) -> None:
+        """Takes a notice of the controller: who is master from an epoch on."""
+
+    def alter(self, members: Iterable[int], set_epoch: int) -> None:
+        """Asks for another sync-state set than that of an epoch."""
+
+    def diverged(self, cut_at: int) -> None:
+        """Hears that the log has to end at an offset before its master can be followed."""
 
 
 @dataclass(slots=True)
@@ -21,7 +36,9 @@ class Replicas:
         port: Where slaves connect; 0 while nothing listens.
         master: Ships the log, on a master that is listened to.
         slave: Follows the log of a master, on a slave.
-        master_address: Where the master answers requests, as name servers know it; or empty.
+        epochs: Which master wrote which part of the log; None without a controller.
+        master_address: Where the master answers requests, as name servers or the controller know
+            it; or empty.
         master_ha_address: Where it ships its log; or empty.
         has_master: Whether a slave is connected to its master.
         ended: Why the last connection to the master ended; empty while there was none.
@@ -31,6 +48,7 @@ class Replicas:
     port: int = 0
     master: ReplicationMaster | None = None
     slave: ReplicationSlave | None = None
+    epochs: ReplicationEpochs | None = None
     master_address: str = ""
     master_ha_address: str = ""
     has_master: bool = False
@@ -41,3 +59,16 @@ class Replicas:
         """Takes what a name server knows of the master; what it does not know stays as it was."""
         self.master_address = address or self.master_address
         self.master_ha_address = ha_address or self.master_ha_address
+
+    def learn_of_elected(self, address: str, ha_address: str) -> None:
+        """Takes where the elected master ships its log.
+
+        A name server may know an older master for a while: its address is no help.
+        """
+        if address == self.master_address:
+            self.master_ha_address = ha_address or self.master_ha_address
+
+    def elect(self, address: str, ha_address: str) -> None:
+        """Takes a new master from the controller; where it ships its log may not be known yet."""
+        self.master_address, self.master_ha_address = address, ha_address
+        self.ended = ""

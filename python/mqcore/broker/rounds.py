@@ -65,27 +65,30 @@ class Rounds:
         self._halves = HalfMessages(state, persistence)
 
     def start(self) -> None:
-        """Begins every round, each with a task of its own."""
-        settings = self._state.settings
+        """Begins the rounds of every role, each with a task of its own."""
         persistence, every = self._persistence, self._tasks.every
         every("save offsets", persistence.save_offsets, period_s=lambda: self._offsets_s)
         every("expire clients", self.expire, period_s=lambda: _EXPIRY_PERIOD_S)
         every("even out reactors", self.even_out, period_s=lambda: _EVEN_OUT_PERIOD_S)
         every("sample totals", self.sample_totals, period_s=lambda: RATE_STEP_MS / _MS_PER_S)
         every("sample", self.sample, period_s=lambda: MINUTE_STEP_MS / _MS_PER_S)
-        if settings.mounted_dir:
-            # Nothing is delivered into a store of somebody else.
+        if self._state.settings.mounted_dir:
+            # Nothing is written for a store of somebody else.
             return
         every("save filters", persistence.save_filters, period_s=lambda: _FILTERS_PERIOD_S)
         every("save orders", persistence.save_orders, period_s=lambda: _ORDERS_PERIOD_S)
         every("save transaction counts", persistence.save_counts, period_s=lambda: self._counts_s)
-        if settings.is_slave:
-            # What the master delivers and asks comes with its log.
+
+    def lead(self) -> None:
+        """Begins the rounds of a master: what it delivers and asks, slaves have with its log."""
+        persistence, every = self._persistence, self._tasks.every
+        if self._state.settings.mounted_dir:
+            # Nothing is delivered into a store of somebody else.
             return
         every("save delays", persistence.save_delays, period_s=lambda: self._delays_s)
         every("check transactions", self.check_transactions, period_s=lambda: self._checks_s)
         every("deliver delayed", self.deliver, period_s=self._until_look_s, first_s=0.0)
-        _log.debug("rounds began for %s", settings.name)
+        _log.debug("rounds of a master began for %s", self._state.settings.name)
 
     async def stop(self) -> None:
         """Ends every round; a delivery that has begun is waited for."""

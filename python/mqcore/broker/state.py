@@ -14,8 +14,9 @@ from mqcore.broker.groups import GroupTable
 from mqcore.broker.limits import BrokerLimits
 from mqcore.broker.members import Members
 from mqcore.broker.order_locks import OrderLocks
-from mqcore.broker.replicas import Replicas
+from mqcore.broker.replicas import Elections, Replicas
 from mqcore.broker.request_modes import RequestModeTable
+from mqcore.broker.role import Role
 from mqcore.broker.statistics import Statistics
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
@@ -34,6 +35,7 @@ class BrokerState:
 
     Attributes:
         settings: Its settings; replaced as a whole when a tool changes one.
+        role: What it is to its group; replaced as a whole when it changes.
         address: The address in routes and message ids.
         store: The store.
         fast_path: What executes hot requests; it owns the live consumer offsets.
@@ -52,6 +54,7 @@ class BrokerState:
         link_refusals: How many connections were refused or closed, by reason.
         name_servers: The addresses of name servers: of the settings, or as they were looked up.
         replicas: Who copies the log, or whose log is copied.
+        elections: Who hears of the controller's notices; None without a controller.
         timers: Messages with a time of their own; None before the first of them.
         timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
         checks: How many half messages were asked about, could not be because no producer of their
@@ -66,6 +69,7 @@ class BrokerState:
     """
 
     settings: BrokerSettings
+    role: Role
     address: str
     store: Store
     fast_path: FastPath
@@ -90,6 +94,7 @@ class BrokerState:
     config_path: Path | None = None
     name_servers: tuple[str, ...] = ()
     replicas: Replicas = field(default_factory=Replicas)
+    elections: Elections | None = None
     timers: Timers | None = None
     timers_ahead_ms: int = 0
     check: Callable[[Command], Command | None] | None = None
@@ -109,6 +114,7 @@ class BrokerState:
         levels_ms = parse_levels(settings.delay_levels)
         return cls(
             settings=settings,
+            role=Role.of_settings(settings),
             address=address,
             store=store,
             fast_path=fast_path,

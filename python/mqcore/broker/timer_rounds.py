@@ -37,9 +37,9 @@ class TimerRounds:
         self._tasks = PeriodicTasks()
 
     def start(self) -> None:
-        """Begins, unless the settings have no timers; a slave delivers nothing."""
+        """Begins, unless the settings have no timers. For a master: a slave delivers nothing."""
         settings, every = self._state.settings, self._tasks.every
-        if not settings.has_timers or settings.is_slave:
+        if not settings.has_timers:
             return
         every(
             "deliver timed",

@@ -186,6 +186,10 @@ class TopicTable:
         names = old.keys() | self._topics.keys()
         return tuple(sorted(name for name in names if old.get(name) != self._topics.get(name)))
 
+    def reign(self, epoch: int, now_ms: int) -> None:
+        """Begins the epoch of a master: of two tables that of the later one is believed."""
+        self._version = replace(self._version.next(now_ms), state_version=epoch)
+
     def text(self) -> Callable[[], bytes]:
         """Returns what makes the content of `topics.json` of now, in any thread."""
         version, topics = self._version, dict(self._topics)

@@ -50,12 +50,12 @@ def _served(options: ProgramOptions) -> None:
             "namesrvAddr names them, and `mqcore standalone` has one of its own"
         )
     # Imported here: the other commands need no broker.
-    from mqcore.broker.app import Broker
+    from mqcore.broker.controlled import broker_of
 
     serve(
         options,
         "broker",
-        lambda: Broker(settings, config_path=options.changeable_file),
+        lambda: broker_of(settings, config_path=options.changeable_file),
         about=about_broker(settings),
     )
 

@@ -103,6 +103,8 @@ def check_controller(settings: ControllerSettings) -> list[str]:
 
 def _role_faults(settings: BrokerSettings) -> list[str]:
     """Returns what is wrong with the role of a broker."""
+    if settings.is_controlled:
+        return _member_faults(settings)
     faults, broker_id = [], settings.broker_id
     if settings.is_slave and broker_id == 0:
         faults.append(
@@ -122,9 +124,35 @@ def _role_faults(settings: BrokerSettings) -> list[str]:
     return faults
 
 
+def _member_faults(settings: BrokerSettings) -> list[str]:
+    """Returns what is wrong with a broker under a controller, which decides about its role."""
+    faults = []
+    if not settings.controllers:
+        faults.append("enableControllerMode=true: controllerAddr must name the controllers")
+    for address in settings.controllers:
+        host, separator, port = address.rpartition(":")
+        if not separator or not host or not port.isdigit():
+            faults.append(f"controllerAddr={address}: HOST:PORT expected, such as 127.0.0.1:9878")
+    if settings.mounted_dir:
+        faults.append("enableControllerMode=true: a mounted store (mountedStoreDir) has no master")
+    if settings.listener.host.startswith("unix:"):
+        faults.append(
+            "enableControllerMode=true: controllers and members reach a broker by TCP only"
+        )
+    if not settings.listens_for_slaves:
+        faults.append(
+            "enableControllerMode=true: an elected master must be copied (haListenEnable=true)"
+        )
+    return faults
+
+
 def _copies_faults(settings: BrokerSettings) -> list[str]:
     """Returns what is wrong with how many copies sends wait for."""
     faults = []
+    if settings.replication_waits_for_set:
+        faults.append(
+            "allAckInSyncStateSet=true needs enableControllerMode=true: nobody else keeps that set"
+        )
     copies, least = settings.replication_copies, settings.replication_in_sync_min
     if least > copies:
         faults.append(
@@ -149,6 +177,8 @@ def _copies_faults(settings: BrokerSettings) -> list[str]:
 def _copies_warnings(settings: BrokerSettings) -> list[str]:
     """Returns settings for copies that nobody waits for, or that mean more than they seem to."""
     known = settings.configuration.settings
+    if settings.is_controlled:
+        return _member_warnings(settings)
     if settings.is_sync_master:
         if known[_COPIES].is_default or settings.replication_copies > 1:
             return []
@@ -162,6 +192,28 @@ def _copies_warnings(settings: BrokerSettings) -> list[str]:
         for name in (_COPIES, _LEAST, _FOLLOWS)
         if not known[name].is_default and known[name].shown != known[name].key.default
     ]
+
+
+def _member_warnings(settings: BrokerSettings) -> list[str]:
+    """Returns under which settings of a member the failure of one machine loses messages."""
+    known = settings.configuration.settings
+    warnings = [
+        f"{name} has no effect with enableControllerMode: the controller decides"
+        for name in ("brokerRole", "brokerId", "haMasterAddress")
+        if not known[name].is_default
+    ]
+    if settings.replication_waits_for_set:
+        if settings.replication_in_sync_min < 2:
+            warnings.append(
+                f"{_LEAST}=1: with no other replica in sync a send is acknowledged with one copy; "
+                f"{_LEAST}=2 refuses it then"
+            )
+    elif settings.replication_copies < 2:
+        warnings.append(
+            "a send is acknowledged with one copy, and lost where another replica becomes master: "
+            f"set allAckInSyncStateSet=true and {_LEAST}=2"
+        )
+    return warnings
 
 
 def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[str]:

@@ -113,7 +113,7 @@ _HALF_CHECK: Final = (
 _ROCKSDB: Final = "no state is kept in RocksDB"
 _STATIC_TOPICS: Final = "static topics (logical queues over several brokers) are not implemented"
 _CONTAINER: Final = "a process holds one broker; broker containers are not implemented"
-_REPLICATION: Final = "only with a controller or acting masters, which are not implemented"
+_REPLICATION: Final = "only with acting masters, which are not implemented"
 _BETWEEN_CONTROLLERS: Final = (
     "an entry of the official controllers' Raft log, never sent to a broker"
 )
@@ -267,8 +267,8 @@ class RequestCode(IntEnum):
     CONTROLLER_GET_REPLICA_INFO = Row(1004, Family.CONTROLLER, _CONTROLLER, "5.0.0")
     CONTROLLER_GET_METADATA_INFO = Row(1005, Family.CONTROLLER, _CONTROLLER, "5.0.0")
     CONTROLLER_GET_SYNC_STATE_DATA = Row(1006, Family.CONTROLLER, _CONTROLLER, "5.0.0")
-    GET_BROKER_EPOCH_CACHE = _unanswered(1007, Family.REPLICATION, "5.0.0", _REPLICATION)
-    NOTIFY_BROKER_ROLE_CHANGED = _unanswered(1008, Family.REPLICATION, "5.0.0", _REPLICATION)
+    GET_BROKER_EPOCH_CACHE = Row(1007, Family.REPLICATION, _BROKER, "5.0.0", on_mounted=False)
+    NOTIFY_BROKER_ROLE_CHANGED = Row(1008, Family.REPLICATION, _BROKER, "5.0.0", on_mounted=False)
     UPDATE_CONTROLLER_CONFIG = Row(1009, Family.CONTROLLER, _CONTROLLER, "5.0.0")
     GET_CONTROLLER_CONFIG = Row(1010, Family.CONTROLLER, _CONTROLLER, "5.0.0")
     CLEAN_BROKER_DATA = Row(1011, Family.CONTROLLER, _CONTROLLER, "5.0.0")

@@ -16,7 +16,7 @@ from mqcore.config import (
     resolved,
 )
 from mqcore.config.existing import EMBEDDED
-from mqcore.errors import RemotingError
+from mqcore.errors import ConfigurationError, RemotingError
 from mqcore.namesrv import NameServer
 from mqcore.remoting import TcpAddress, connections_within
 
@@ -72,7 +72,13 @@ class Standalone:
             broker: Settings of the broker; it registers with their name servers too.
             namesrv: Settings of the name server.
             config_path: The properties file that changes by tools are kept in.
+
+        Raises:
+            ConfigurationError: The broker is to have a controller: there is none here.
         """
+        if broker.is_controlled:
+            fault = "enableControllerMode=true: run `mqcore broker` beside a controller instead"
+            raise ConfigurationError(fault, faults=(fault,))
         self._settings = broker
         self._config_path = config_path
         self.namesrv = NameServer(namesrv)

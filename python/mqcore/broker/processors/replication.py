@@ -3,12 +3,12 @@
 Knows the bodies of the requests; nothing of connections.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.relaxed_json import compact
-from mqcore.native import Command
+from mqcore.native import Command, ReplicationEpochs, SlaveState
 from mqcore.remoting import Answer, Handler, Request, RequestCode, ResponseCode
 
 __all__ = ["Replication", "refused_by_slave"]
@@ -32,6 +32,11 @@ _REFUSAL = (
 )
 
 
+_NO_CONTROLLER = "this request only for controllerMode "
+# Java's `Long.MAX_VALUE`, as the official broker shows the end of the last epoch.
+_NO_END = 2**63 - 1
+
+
 class Replication:
     """Answers about replication."""
 
@@ -41,24 +46,57 @@ class Replication:
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the codes served here."""
-        return {RequestCode.GET_BROKER_HA_STATUS: self.status}
+        return {
+            RequestCode.GET_BROKER_HA_STATUS: self.status,
+            RequestCode.GET_BROKER_EPOCH_CACHE: self.epochs,
+            RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self.notice,
+        }
 
     def status(self, request: Request) -> Command:
         """907: how far each slave is, or how a slave follows."""
         return request.answer(body=compact(ha_status(self._state)))
+
+    def epochs(self, request: Request) -> Command:
+        """1007: which master wrote which part of the log."""
+        state = self._state
+        if state.replicas.epochs is None:
+            raise RefusedError(_NO_CONTROLLER, code=ResponseCode.SYSTEM_ERROR)
+        return request.answer(body=compact(epoch_cache(state, state.replicas.epochs)))
+
+    def notice(self, request: Request) -> Command:
+        """1008: the controller has elected; without a controller it is nobody's business."""
+        if self._state.elections is not None:
+            self._state.elections.notified(request.ext, request.body)
+        return request.answer()
+
+
+def epoch_cache(state: BrokerState, epochs: ReplicationEpochs) -> dict[str, object]:
+    """Returns the epochs of the log as `EpochEntryCache` has them: the last one has no end."""
+    entries = epochs.entries()
+    ends = [each.end for each in entries[:-1]] + [_NO_END]
+    return {
+        "brokerId": state.role.broker_id,
+        "brokerName": state.settings.name,
+        "clusterName": state.settings.cluster,
+        "epochList": [
+            {"endOffset": end, "epoch": each.epoch, "startOffset": each.start}
+            for each, end in zip(entries, ends, strict=False)
+        ],
+        "maxOffset": epochs.positions().end,
+    }
 
 
 def ha_status(state: BrokerState) -> dict[str, object]:
     """Returns the state of replication as `HARuntimeInfo` has it."""
     replicas = state.replicas
     end = state.store.stats().appended
-    gap = state.settings.replication_gap_max_bytes
     slaves = [] if replicas.master is None else replicas.master.slaves()
+    is_in_sync = _who_is_in_sync(state, end)
     connections = [
         {
             "addr": each.address,
             "diff": end - each.acknowledged,
-            "inSync": end - each.acknowledged < gap,
+            "inSync": is_in_sync(each),
             # Ours: official tools pass over it.
             "lagMs": each.lag_ms,
             "slaveAckOffset": each.acknowledged,
@@ -71,9 +109,19 @@ def ha_status(state: BrokerState) -> dict[str, object]:
         "haClientRuntimeInfo": _client(state),
         "haConnectionInfo": connections,
         "inSyncSlaveNums": sum(bool(each["inSync"]) for each in connections),
-        "master": not state.settings.is_slave,
-        "masterCommitLogMaxOffset": 0 if state.settings.is_slave else end,
+        "master": state.role.is_master,
+        "masterCommitLogMaxOffset": end if state.role.is_master else 0,
     }
+
+
+def _who_is_in_sync(state: BrokerState, end: int) -> Callable[[SlaveState], bool]:
+    """Returns the test for a slave that is in sync: by the set, without one by the gap."""
+    master = state.replicas.master
+    if master is not None and state.role.is_controlled:
+        members = frozenset(master.sync_state().members)
+        return lambda slave: slave.controller_id in members
+    gap = state.settings.replication_gap_max_bytes
+    return lambda slave: end - slave.acknowledged < gap
 
 
 def _client(state: BrokerState) -> dict[str, object]:
@@ -99,11 +147,13 @@ def _client(state: BrokerState) -> dict[str, object]:
 
 
 def refused_by_slave(code: int, handler: Handler, state: BrokerState) -> Handler:
-    """Returns what serves a request: a refusal where a slave would differ from its master by it."""
-    if not state.settings.is_slave or code not in _OF_THE_MASTER:
+    """Returns what serves a request: a slave refuses what it would differ by."""
+    if code not in _OF_THE_MASTER:
         return handler
 
-    def refuse(_request: Request) -> Answer:
-        raise RefusedError(_REFUSAL, code=ResponseCode.SYSTEM_ERROR)
+    def serve(request: Request) -> Answer | Awaitable[Answer]:
+        if not state.role.is_master:
+            raise RefusedError(_REFUSAL, code=ResponseCode.SYSTEM_ERROR)
+        return handler(request)
 
-    return refuse
+    return serve

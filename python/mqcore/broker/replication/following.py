@@ -24,6 +24,8 @@ _CONNECT_TIMEOUT_S = 5.0
 _RETRY_S = 1.0
 # After a connection that ended as soon as it was made: it will not be better in a second.
 _REFUSED_RETRY_S = 5.0
+_UNKNOWN = "the address of the master is not known"
+_WAY_OUT = "set haMasterAddress, or namesrvAddr"
 # A connection that lasted so long was none that was refused.
 _REFUSED_WITHIN_S = 2.0
 
@@ -31,8 +33,12 @@ _REFUSED_WITHIN_S = 2.0
 class MasterFollower:
     """Keeps a slave connected to its master."""
 
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, controller_id: int = 0) -> None:
         """Makes a slave of the store: it takes no append of its own from now on.
+
+        Args:
+            state: The broker.
+            controller_id: Its id at its controller; 0 without one.
 
         Raises:
             StoreError: Descriptors are exhausted.
@@ -43,6 +49,10 @@ class MasterFollower:
             state.store,
             heartbeat_ms=max(HEARTBEAT_MIN_MS, settings.replication_heartbeat_ms),
             silence_max_ms=settings.replication_silence_max_ms,
+            epochs=state.replicas.epochs,
+            controller_id=controller_id,
+            from_last_file=settings.replication_begins_late,
+            is_learner=settings.is_learner,
         )
         if settings.replication_master:
             state.replicas.master_ha_address = settings.replication_master
@@ -64,11 +74,15 @@ class MasterFollower:
         await asyncio.gather(task, return_exceptions=True)
         asyncio.get_running_loop().remove_reader(self._slave.fileno())
         await asyncio.to_thread(self._slave.stop)
+        self._state.replicas.slave = None
 
     def _note_ended(self) -> None:
         for link in self._slave.take_ended():
             self._state.replicas.ended = f"{link.address}: {link.why}"
             self._ended.set()
+            elections = self._state.elections
+            if elections is not None and link.cut_at is not None:
+                elections.diverged(link.cut_at)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -76,7 +90,7 @@ class MasterFollower:
         while True:
             address = self._address()
             began = loop.time()
-            why = "the address of the master is not known: set haMasterAddress, or namesrvAddr"
+            why = _UNKNOWN if self._state.role.is_controlled else f"{_UNKNOWN}: {_WAY_OUT}"
             if address:
                 why = await self._follow(address)
             if why != reported:
@@ -86,9 +100,13 @@ class MasterFollower:
             await asyncio.sleep(_REFUSED_RETRY_S if is_refused else _RETRY_S)
 
     def _address(self) -> str:
-        """Returns where the master ships its log; what is set is never looked up anew."""
-        settings = self._state.settings
-        return settings.replication_master or self._state.replicas.master_ha_address
+        """Returns where the master ships its log; what is set is never looked up anew.
+
+        A controller elects now this one, now that one: what is set does not count then.
+        """
+        state = self._state
+        fixed = "" if state.role.is_controlled else state.settings.replication_master
+        return fixed or state.replicas.master_ha_address
 
     async def _follow(self, address: str) -> str:
         """Follows until the connection ends; returns why it did."""

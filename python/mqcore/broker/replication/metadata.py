@@ -6,16 +6,21 @@ does not fall back.
 `SlaveSynchronize` of the official broker. A table is read whole before anything changes, written
 before its version counts, and an answer that cannot be read leaves everything as it was: where the
 official slave removes every topic first, a bad one leaves it without.
+
+How far the master has delivered delayed messages, revived popped ones and asked about transactions
+counts here only when the log has come to where the master's ended then: what it delivered must be
+here, or a slave that becomes master would never deliver it.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.consumer_offsets import (
+    SEPARATOR,
     OffsetTable,
     ahead_of,
     changed_since,
@@ -24,11 +29,10 @@ from mqcore.broker.consumer_offsets import (
 )
 from mqcore.broker.state import BrokerState
 from mqcore.errors import BadJsonError, MQError
+from mqcore.model.reading import as_int
+from mqcore.model.relaxed_json import parse_object
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 __all__ = ["MetadataSync"]
 
@@ -44,6 +48,11 @@ _TIMEOUT_S = 3.0
 _LOG_EVERY = 60
 # Offsets that are handed to the master in a round: a second's work at most; the rest has the next.
 _HANDED_MAX = 4_096
+# As long as the log is waited for until progress counts: where it keeps up it is there at once.
+_COME_S = 2.0
+_COME_LOOK_S = 0.05
+# Groups of the broker itself: their offsets are how far it has delivered.
+_OWN_GROUPS = "CID_RMQ_SYS_"
 
 
 class MetadataSync:
@@ -60,6 +69,9 @@ class MetadataSync:
         self._offsets_taken: dict[str, dict[int, int]] = {}
         self._offsets_left: OffsetTable = state.fast_path.offsets.snapshot()
         self._committed: set[tuple[str, int]] = set()
+        # What counts once the log has come so far.
+        self._own_offsets: dict[str, dict[int, int]] = {}
+        self._delays: bytes | None = None
 
     def start(self) -> None:
         """Begins, one table after the other."""
@@ -93,27 +105,40 @@ class MetadataSync:
         steps: tuple[tuple[RequestCode, Callable[[bytes], Awaitable[None]]], ...] = (
             (RequestCode.GET_ALL_TOPIC_CONFIG, self._persistence.follow_topics),
             (RequestCode.GET_ALL_CONSUMER_OFFSET, self._take_offsets),
-            (RequestCode.GET_ALL_DELAY_OFFSET, self._persistence.follow_delays),
+            (RequestCode.GET_ALL_DELAY_OFFSET, self._hold_delays),
             (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._persistence.follow_groups),
             (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, self._persistence.follow_modes),
         )
+        self._delays = None
         for code, take in steps:
-            answer = await self._client.call(address, code, timeout_s=_TIMEOUT_S)
-            if answer.code in _HAS_NONE.get(code, ()):
-                continue
-            body = expect(answer, address).body
-            try:
-                async with self._tasks.step:
-                    await take(body)
-            except BadJsonError as error:
-                raise BadJsonError(f"{code.name} of {address}: {error}") from error
+            await self._take(address, code, take)
+        end = await self._end_of_master(address)
+        if end is None or await self._has_come_to(end):
+            async with self._tasks.step:
+                await self._take_progress()
         self._state.replicas.synced_ms = self._state.now_ms()
         return True
+
+    async def _take(
+        self, address: str, code: RequestCode, take: Callable[[bytes], Awaitable[None]]
+    ) -> None:
+        answer = await self._client.call(address, code, timeout_s=_TIMEOUT_S)
+        if answer.code in _HAS_NONE.get(code, ()):
+            return
+        body = expect(answer, address).body
+        try:
+            async with self._tasks.step:
+                await take(body)
+        except BadJsonError as error:
+            raise BadJsonError(f"{code.name} of {address}: {error}") from error
 
     async def _take_offsets(self, body: bytes) -> None:
         """Takes the offsets of the master; what was committed here since the last time stays."""
         table = await asyncio.to_thread(parse_offsets, body)
-        ahead = await asyncio.to_thread(self.follow_offsets, table)
+        own = {key: queues for key, queues in table.items() if _is_own(key)}
+        rest = {key: table[key] for key in table.keys() - own.keys()}
+        ahead = await asyncio.to_thread(self.follow_offsets, rest)
+        self._own_offsets = own
         await self._persistence.save_offsets()
         await self._hand_offsets(ahead)
 
@@ -126,8 +151,11 @@ class MetadataSync:
         # What is neither as it was nor as the master has it was committed in between.
         between = changed_since(left, found) & changed_since(left, table)
         committed = self._committed | changed_since(found, self._offsets_left) | between
+        # How far the broker itself has delivered is nothing that anybody commits at a slave.
+        committed = {each for each in committed if not _is_own(each[0])}
         ahead = ahead_of(left, table, self._offsets_taken, committed)
-        self._offsets_left, self._offsets_taken, self._committed = left, table, set(ahead)
+        self._offsets_left, self._committed = left, set(ahead)
+        self._offsets_taken |= table
         return ahead
 
     async def _hand_offsets(self, ahead: Mapping[tuple[str, int], int]) -> None:
@@ -155,6 +183,42 @@ class MetadataSync:
             _log.warning("the master did not take the offset of %s in %s: %s", group, topic, why)
         return is_taken
 
+    async def _hold_delays(self, body: bytes) -> None:
+        self._delays = body
+
+    async def _end_of_master(self, address: str) -> int | None:
+        """Returns where the log of the master ends now; None for one of 4.9."""
+        answer = await self._client.call(
+            address, RequestCode.GET_BROKER_HA_STATUS, timeout_s=_TIMEOUT_S
+        )
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return None
+        status = parse_object(expect(answer, address).body)
+        return as_int(status.get("masterCommitLogMaxOffset"))
+
+    async def _has_come_to(self, end: int) -> bool:
+        """Returns whether the log comes to an offset soon."""
+        store = self._state.store
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_COME_S):
+                # Bytes come on another thread, which notifies nobody here.
+                while store.stats().appended < end:  # noqa: ASYNC110
+                    await asyncio.sleep(_COME_LOOK_S)
+                return True
+        return False
+
+    async def _take_progress(self) -> None:
+        """Takes how far the master has delivered, by what was asked before its end was."""
+        offsets = self._state.fast_path.offsets
+        await asyncio.to_thread(offsets.follow, self._own_offsets, self._offsets_taken)
+        self._offsets_taken |= self._own_offsets
+        await self._persistence.save_offsets()
+        if self._delays is not None:
+            try:
+                await self._persistence.follow_delays(self._delays)
+            except BadJsonError as error:
+                raise BadJsonError(f"the delays of the master: {error}") from error
+
     def _report(self, error: Exception, failures: int) -> None:
         if failures % _LOG_EVERY:
             return
@@ -167,3 +231,8 @@ _HAS_NONE = {
     RequestCode.GET_ALL_DELAY_OFFSET: (ResponseCode.SYSTEM_ERROR,),
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
 }
+
+
+def _is_own(key: str) -> bool:
+    """Returns whether an offset is one of the broker itself, by its key `topic@group`."""
+    return key.partition(SEPARATOR)[2].startswith(_OWN_GROUPS)

@@ -5,24 +5,28 @@ Knows the parts and their order; nothing of what each does.
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.replication.following import MasterFollower
 from mqcore.broker.replication.listener import SlaveListener
 from mqcore.broker.replication.master_timers import TimersOfMaster
+from mqcore.broker.replication.membership import Become, Follow
 from mqcore.broker.replication.metadata import MetadataSync
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
-from mqcore.native import ReplicationMaster
+from mqcore.native import ReplicationEpochs, ReplicationMaster
 from mqcore.remoting import Server, listen_as
 
-__all__ = ["Replication", "is_copied"]
+__all__ = ["Replication", "epoch_file", "is_copied"]
 
 _log = logging.getLogger("mqcore.broker")
 
 # `MixAll.brokerVIPChannel`: the second port of an official broker is so far below its first.
 _VIP_DISTANCE = 2
+# Below the directory of the store, where the setting names no other place.
+_EPOCH_FILE = "epochFileCheckpoint"
 
 
 class Replication:
@@ -31,21 +35,30 @@ class Replication:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker; the store of a slave takes no append of its own from now on.
 
-        What is sent to a synchronous master is refused until it listens for slaves.
+        What is sent to a synchronous master is refused until it listens for slaves. May wait for
+        the disk.
 
         Raises:
-            StoreError: Descriptors are exhausted.
+            StoreError: Descriptors are exhausted, or the file of epochs cannot be read.
         """
         self._state = state
-        if state.settings.is_sync_master:
-            ReplicationMaster.require(state.store)
-        self._follower = MasterFollower(state) if state.settings.is_slave else None
+        self._follower: MasterFollower | None = None
         self._listener: SlaveListener | None = None
         self._tables: MetadataSync | None = None
         self._timers: TimersOfMaster | None = None
+        self._persistence: ConfigPersistence | None = None
+        self._port = 0
+        role = state.role
+        if role.is_controlled:
+            path = epoch_file(state.settings)
+            state.replicas.epochs = ReplicationEpochs(state.store, str(path))
+        elif role.is_slave:
+            self._follower = MasterFollower(state)
+        elif role.waits_for_slaves:
+            ReplicationMaster.require(state.store)
 
     async def start(self, persistence: ConfigPersistence, server: Server, port: int) -> None:
-        """Lets slaves copy the log, or follows a master.
+        """Lets slaves copy the log, or follows a master; waits for its controller where it has one.
 
         Args:
             persistence: What writes the tables of a slave.
@@ -56,12 +69,12 @@ class Replication:
             AddressError: The port for slaves cannot be listened on.
             StoreError: A thread cannot be started.
         """
-        if self._follower is not None:
-            self._tables = MetadataSync(self._state, persistence)
-            self._timers = TimersOfMaster(self._state, persistence)
+        self._persistence, self._port = persistence, port
+        if self._state.role.is_controlled:
+            await self._listen_for_tables(server)
+        elif self._follower is not None:
+            self._follow_tables()
             self._follower.start()
-            self._tables.start()
-            self._timers.start()
         elif is_copied(self._state.settings):
             self._listener = SlaveListener(self._state)
             await self._listener.start(port)
@@ -72,6 +85,58 @@ class Replication:
         for part in (self._listener, self._timers, self._tables, self._follower):
             if part is not None:
                 await part.stop()
+
+    async def lead(self, order: Become, own_id: int) -> None:
+        """Makes the log that of a master, and lets slaves copy it; of a master, for a later epoch.
+
+        The sync of tables and timers ends, the log is no longer followed, then it is led, and only
+        then slaves are let in.
+
+        Raises:
+            AddressError: The port for slaves cannot be listened on.
+            StoreError: The log cannot be led: see `ReplicationMaster.lead`.
+        """
+        if self._listener is not None:
+            await self._listener.lead(order)
+            return
+        timers, self._timers = self._timers, None
+        if timers is not None:
+            await timers.stop()
+        tables, self._tables = self._tables, None
+        if tables is not None:
+            await tables.stop()
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            await follower.stop()
+        listener = SlaveListener(self._state)
+        try:
+            await listener.start(self._port, order, own_id)
+        except BaseException:
+            await listener.stop()
+            raise
+        self._listener = listener
+
+    async def follow(self, order: Follow, own_id: int) -> None:
+        """Follows an elected master, as long as this broker was none since its store was opened.
+
+        Raises:
+            StoreError: A thread cannot be started.
+        """
+        self._state.replicas.elect(order.master_address, order.ha_address)
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            await follower.stop()
+        self._follower = MasterFollower(self._state, own_id)
+        self._follower.start()
+        if self._tables is None:
+            self._follow_tables()
+
+    def _follow_tables(self) -> None:
+        assert self._persistence is not None
+        self._tables = MetadataSync(self._state, self._persistence)
+        self._tables.start()
+        self._timers = TimersOfMaster(self._state, self._persistence)
+        self._timers.start()
 
     async def _listen_for_tables(self, server: Server) -> None:
         """Listens at the second port of official brokers, which their slaves ask for topics.
@@ -86,6 +151,13 @@ class Replication:
             await listen_as(server, replace(listener, port=listener.port - _VIP_DISTANCE))
         except AddressError as error:
             _log.warning("slaves of RocketMQ cannot take our topics: %s", error.message)
+
+
+def epoch_file(settings: BrokerSettings) -> Path:
+    """Returns where the epochs of the log are kept."""
+    if settings.epoch_file:
+        return Path(settings.epoch_file)
+    return Path(settings.store_dir) / _EPOCH_FILE
 
 
 def is_copied(settings: BrokerSettings) -> bool:

@@ -1,0 +1,108 @@
+"""What a master does by itself: delivers what is due, asks about transactions, revives pops.
+
+`BrokerController.changeSpecialServiceStatus` of RocketMQ. Begins once for one life of the store: a
+master that becomes a slave opens its store anew. Knows the services and what has to be true before
+they begin; nothing of who is elected.
+"""
+
+import asyncio
+import logging
+
+from mqcore.broker import policy
+from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.consumer_offsets import beyond_end
+from mqcore.broker.pop import PopRounds
+from mqcore.broker.rounds import Rounds
+from mqcore.broker.state import BrokerState
+from mqcore.broker.timer_rounds import TimerRounds
+from mqcore.model.topics import TopicConfig
+
+__all__ = ["MasterWork"]
+
+_log = logging.getLogger("mqcore.broker")
+
+
+class MasterWork:
+    """The services of one master.
+
+    Attributes:
+        timers: When the timers are looked at.
+        pops: When check points of pops are looked at.
+    """
+
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence, rounds: Rounds) -> None:
+        """Prepares; `start` begins."""
+        self._state = state
+        self._persistence = persistence
+        self._rounds = rounds
+        self._are_started = False
+        self.timers = TimerRounds(state, persistence)
+        self.pops = PopRounds(state, persistence)
+
+    def start(self) -> None:
+        """Begins every service; does nothing the second time."""
+        if self._are_started:
+            return
+        self._are_started = True
+        self._rounds.lead()
+        self.timers.start()
+        self.pops.start()
+
+    async def stop(self) -> None:
+        """Ends them; what has begun is waited for."""
+        await self.pops.stop()
+        await self.timers.stop()
+
+    async def take_over(self) -> None:
+        """Goes on where the master before left off, by what was copied of it.
+
+        Delays, offsets of groups and timers were read when the store was opened, or taken from the
+        master since; the log has grown, or lost its end, meanwhile.
+
+        Raises:
+            StoreError: Files of the timers cannot be used.
+        """
+        state, now_ms = self._state, self._state.now_ms()
+        queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
+        state.delays.need(max((each.queue_id + 1 for each in queues), default=0), now_ms)
+        for level in state.delays.levels:
+            state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
+            state.delays.delivered(level, state.delays.offset(level), now_ms, now_ms)
+        await asyncio.to_thread(self._clip_offsets)
+        lost = await asyncio.to_thread(self._lost_topics)
+        for topic in lost:
+            state.topics.put(topic, now_ms)
+        if lost:
+            names = [topic.name for topic in lost]
+            _log.warning("topics that the master before had just made are made again: %s", names)
+            await self._persistence.topics_changed(names)
+        timers = self._persistence.timers
+        if state.settings.has_timers and timers.are_there and state.timers is None:
+            await asyncio.to_thread(timers.open, now_ms)
+
+    def _lost_topics(self) -> list[TopicConfig]:
+        """Returns topics of queues that the last table of the master did not have yet.
+
+        One that was removed there has no message behind that table; without a table since the start
+        every queue counts.
+        """
+        state, queues = self._state, dict[str, int]()
+        for queue in state.store.queues():
+            if state.topics.find(queue.topic) is not None:
+                continue
+            end = state.bounds(queue.topic, queue.queue_id)[1]
+            if state.stored_ms(queue.topic, queue.queue_id, end - 1) >= state.replicas.synced_ms:
+                queues[queue.topic] = max(queues.get(queue.topic, 0), queue.queue_id + 1)
+        return [
+            TopicConfig(name=name, read_queues=count, write_queues=count)
+            for name, count in queues.items()
+        ]
+
+    def _clip_offsets(self) -> None:
+        """Takes offsets back behind queues: the master before had a tail that nobody has."""
+        offsets = self._state.fast_path.offsets
+        beyond = beyond_end(offsets.snapshot(), self._state.store.bounds)
+        for key, queues in beyond.items():
+            topic, _, group = key.partition("@")
+            for queue_id, offset in queues.items():
+                offsets.commit(group, topic, queue_id, offset)

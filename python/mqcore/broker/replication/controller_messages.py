@@ -1,0 +1,262 @@
+"""What a broker asks a controller, and what it is answered: header fields and bodies, as values.
+
+The headers of `org.apache.rocketmq.remoting.protocol.header.controller`. Pure functions; knows no
+state.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, Self
+
+from mqcore.broker.replication.identity import Candidate, Identity
+from mqcore.errors import BadJsonError
+from mqcore.model.reading import as_int, as_list
+from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.remoting import RequestCode
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "Member",
+    "Purpose",
+    "Standing",
+    "SyncStateSet",
+    "alter_ask",
+    "apply_ask",
+    "elect_ask",
+    "heartbeat_ask",
+    "leader_ask",
+    "next_id_ask",
+    "register_ask",
+    "replicas_ask",
+]
+
+
+class Purpose(IntEnum):
+    """What a request is for, by its code."""
+
+    HEARTBEAT = RequestCode.BROKER_HEARTBEAT
+    ALTER = RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET
+    ELECT = RequestCode.CONTROLLER_ELECT_MASTER
+    REGISTER = RequestCode.CONTROLLER_REGISTER_BROKER
+    REPLICAS = RequestCode.CONTROLLER_GET_REPLICA_INFO
+    LEADER = RequestCode.CONTROLLER_GET_METADATA_INFO
+    NEXT_ID = RequestCode.CONTROLLER_GET_NEXT_BROKER_ID
+    APPLY = RequestCode.CONTROLLER_APPLY_BROKER_ID
+
+
+# Requests whose header has the time of sending: a controller judges by it who is alive.
+_TIMED: Final = frozenset({Purpose.ALTER, Purpose.ELECT, Purpose.REGISTER})
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStateSet:
+    """The replicas that may become master, by their ids at the controller.
+
+    Attributes:
+        ids: The ids, in order.
+        epoch: Grows with each change.
+    """
+
+    ids: tuple[int, ...] = ()
+    epoch: int = 0
+
+    @classmethod
+    def of(cls, ids: Iterable[int], epoch: int) -> Self:
+        """Returns a set of ids in any order."""
+        return cls(tuple(sorted(set(ids))), epoch)
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """Returns the set in a body; an empty one where there is none."""
+        try:
+            found = parse_object(body) if body.strip() else {}
+        except BadJsonError:
+            found = {}
+        ids = (as_int(each, -1) for each in as_list(found.get("syncStateSet")))
+        return cls.of((each for each in ids if each >= 0), as_int(found.get("syncStateSetEpoch")))
+
+    def body(self) -> bytes:
+        """Returns the body that names it."""
+        return compact({"syncStateSet": list(self.ids), "syncStateSetEpoch": self.epoch})
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who asks.
+
+    Attributes:
+        cluster: The cluster.
+        name: The broker's name.
+        address: Where it answers requests.
+        began_ms: When it started: names its application for an id.
+    """
+
+    cluster: str
+    name: str
+    address: str
+    began_ms: int = 0
+
+    def candidate(self, broker_id: int) -> Candidate:
+        """Returns the application for an id."""
+        identity = Identity(self.cluster, self.name, broker_id)
+        return Candidate(identity, f"{self.address};{self.began_ms}")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far the log of a broker is: who is ahead is elected.
+
+    Attributes:
+        epoch: The epoch of its end; -1 for a log without one.
+        max_offset: Its end, physical offset in bytes.
+        confirm_offset: Up to where all in-sync replicas have it.
+    """
+
+    epoch: int = -1
+    max_offset: int = 0
+    confirm_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request.
+
+    Attributes:
+        address: Whom.
+        purpose: What for; the number is the request's code.
+        ext: The fields of the header.
+        body: The body.
+    """
+
+    address: str
+    purpose: Purpose
+    ext: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def header(self, now_ms: int) -> dict[str, str]:
+        """Returns the fields of the header as they are sent at a time of the wall clock."""
+        if self.purpose in _TIMED:
+            return {**self.ext, "invokeTime": str(now_ms)}
+        return dict(self.ext)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer.
+
+    Attributes:
+        code: Its code.
+        remark: Its remark.
+        ext: The fields of its header.
+        body: Its body.
+    """
+
+    code: int
+    remark: str = ""
+    ext: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def text(self, name: str) -> str:
+        """Returns a field; empty where it is missing."""
+        return self.ext.get(name, "")
+
+    def number(self, name: str) -> int | None:
+        """Returns a field that is a number; None where it is missing or none."""
+        try:
+            return int(self.ext.get(name, ""))
+        except ValueError:
+            return None
+
+    def sync_state_set(self) -> SyncStateSet:
+        """Returns the set in the body; the header's epoch wins where there is one."""
+        found = SyncStateSet.parse(self.body)
+        epoch = self.number("syncStateSetEpoch")
+        if epoch is None:
+            epoch = self.number("newSyncStateSetEpoch")
+        return found if epoch is None else SyncStateSet(found.ids, epoch)
+
+
+def leader_ask(address: str) -> Ask:
+    """1005: which controller leads."""
+    return Ask(address, Purpose.LEADER)
+
+
+def next_id_ask(address: str, member: Member) -> Ask:
+    """1012: which id is free."""
+    return Ask(address, Purpose.NEXT_ID, {"clusterName": member.cluster, "brokerName": member.name})
+
+
+def apply_ask(address: str, member: Member, candidate: Candidate) -> Ask:
+    """1013: take an id."""
+    ext = {
+        "clusterName": member.cluster,
+        "brokerName": member.name,
+        "appliedBrokerId": str(candidate.identity.broker_id),
+        "registerCheckCode": candidate.check_code,
+    }
+    return Ask(address, Purpose.APPLY, ext)
+
+
+def register_ask(address: str, member: Member, broker_id: int) -> Ask:
+    """1003: here we are, at this address."""
+    ext = {
+        "clusterName": member.cluster,
+        "brokerName": member.name,
+        "brokerId": str(broker_id),
+        "brokerAddress": member.address,
+    }
+    return Ask(address, Purpose.REGISTER, ext)
+
+
+def elect_ask(address: str, member: Member, broker_id: int) -> Ask:
+    """1002: elect a master; us, where the group has none yet."""
+    ext = {
+        "clusterName": member.cluster,
+        "brokerName": member.name,
+        "brokerId": str(broker_id),
+        "designateElect": "false",
+    }
+    return Ask(address, Purpose.ELECT, ext)
+
+
+def replicas_ask(address: str, member: Member) -> Ask:
+    """1004: who is master, and which replicas are in sync."""
+    return Ask(address, Purpose.REPLICAS, {"brokerName": member.name})
+
+
+def alter_ask(
+    address: str, member: Member, broker_id: int, master_epoch: int, wanted: SyncStateSet
+) -> Ask:
+    """1001: another sync-state set; its epoch is that of the set which it replaces."""
+    ext = {
+        "brokerName": member.name,
+        "masterBrokerId": str(broker_id),
+        "masterEpoch": str(master_epoch),
+    }
+    return Ask(address, Purpose.ALTER, ext, wanted.body())
+
+
+def heartbeat_ask(
+    address: str,
+    member: Member,
+    broker_id: int,
+    standing: Standing,
+    *,
+    timeout_ms: int,
+    priority: int,
+) -> Ask:
+    """904: alive, and so far. It has no answer."""
+    ext = {
+        "clusterName": member.cluster,
+        "brokerAddr": member.address,
+        "brokerName": member.name,
+        "brokerId": str(broker_id),
+        "epoch": str(standing.epoch),
+        "maxOffset": str(standing.max_offset),
+        "confirmOffset": str(standing.confirm_offset),
+        "heartbeatTimeoutMills": str(timeout_ms),
+        "electionPriority": str(priority),
+    }
+    return Ask(address, Purpose.HEARTBEAT, ext)

@@ -1,0 +1,472 @@
+"""A broker as a member of a group with a controller: what it asks, and what follows from answers.
+
+A state machine without time, sockets and files: time is passed in, requests come out as `Ask`s,
+what the broker has to do as `Order`s. Follows `ReplicasManager` of RocketMQ 5.3: find the
+controllers' leader (1005), get an id (1012, 1013), register (1003), ask for an election where there
+is no master (1002), then look for a new master again and again (1004) and send heartbeats (904). A
+larger epoch wins; an equal or a smaller one changes no role.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from mqcore.broker.replication.controller_messages import (
+    Answer,
+    Ask,
+    Member,
+    Purpose,
+    Standing,
+    SyncStateSet,
+    alter_ask,
+    apply_ask,
+    elect_ask,
+    heartbeat_ask,
+    leader_ask,
+    next_id_ask,
+    register_ask,
+    replicas_ask,
+)
+from mqcore.broker.replication.identity import Candidate, Identity
+from mqcore.remoting import ResponseCode
+
+__all__ = [
+    "Become",
+    "Follow",
+    "ForgetCandidate",
+    "KeepCandidate",
+    "KeepIdentity",
+    "Membership",
+    "Order",
+    "Phase",
+    "RefuseSet",
+    "TakeSet",
+    "Timetable",
+]
+
+# After a request that failed. The official broker waits 5 s (`RETRY_INTERVAL_SECOND`); a broker
+# that does not serve tries sooner.
+_RETRY_MS: Final = 1_000
+# The first look after the start, as officially.
+_FIRST_LOOK_MS: Final = 3_000
+
+
+class Phase(Enum):
+    """How far a broker is, in the official words' order (`ReplicasManager.State`)."""
+
+    INITIAL = "no controller has named the leader"
+    LEADER_KNOWN = "not registered with the controller"
+    REGISTERED = "no master is elected"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Become:
+    """An order: be the master.
+
+    Attributes:
+        epoch: The epoch of the reign.
+        members: The sync-state set.
+    """
+
+    epoch: int
+    members: SyncStateSet
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """An order: be a slave.
+
+    Attributes:
+        epoch: The epoch of the master's reign.
+        master_id: The id of the master at the controller.
+        master_address: Where it answers requests.
+        ha_address: Where it ships its log, where the controller sends it (ours may); else empty.
+    """
+
+    epoch: int
+    master_id: int
+    master_address: str
+    ha_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSet:
+    """An order to a master: this is the sync-state set now."""
+
+    members: SyncStateSet
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseSet:
+    """An order to a master: the set that it asked for was refused, and nothing of it was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepCandidate:
+    """An order: write down which id is going to be applied for."""
+
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class KeepIdentity:
+    """An order: write down the id, then remove what was written for the application."""
+
+    identity: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetCandidate:
+    """An order: remove what was written for the application: the id is somebody else's."""
+
+
+Order = Become | Follow | TakeSet | RefuseSet | KeepCandidate | KeepIdentity | ForgetCandidate
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """How often what is asked, ms.
+
+    Attributes:
+        replicas_ms: Who the master is (`syncBrokerMetadataPeriod`).
+        leader_ms: Which controller leads (`syncControllerMetadataPeriod`).
+        heartbeat_ms: Distance of heartbeats (`brokerHeartbeatInterval`).
+        heartbeat_timeout_ms: After which silence the controller takes the broker for dead
+            (`controllerHeartBeatTimeoutMills`).
+        election_priority: The smallest is preferred among equals (`brokerElectionPriority`).
+    """
+
+    replicas_ms: int = 5_000
+    leader_ms: int = 10_000
+    heartbeat_ms: int = 1_000
+    heartbeat_timeout_ms: int = 10_000
+    election_priority: int = 2_147_483_647
+
+
+@dataclass(slots=True)
+class Membership:
+    """One broker's membership.
+
+    Attributes:
+        member: Who it is.
+        controllers: The addresses of the controllers; may be replaced.
+        timetable: How often what is asked.
+        identity: Its id, once it has one.
+        candidate: The id that it applies for, before.
+        phase: How far it is.
+        leader: The address of the controllers' leader; empty while it is not known.
+        master_id: The id of the master, None while none is known.
+        master_address: The address of the master; or empty.
+        epoch: The largest epoch that an order was given for.
+        members: The sync-state set, as it was heard last of the current epoch.
+    """
+
+    member: Member
+    controllers: tuple[str, ...]
+    timetable: Timetable
+    identity: Identity | None = None
+    candidate: Candidate | None = None
+    phase: Phase = Phase.INITIAL
+    leader: str = ""
+    master_id: int | None = None
+    master_address: str = ""
+    epoch: int = 0
+    members: SyncStateSet = field(default_factory=SyncStateSet)
+    _whys: dict[Purpose, str] = field(default_factory=dict)
+    _orders: list[Order] = field(default_factory=list)
+    _asked: set[Purpose] = field(default_factory=set)
+    _due_ms: dict[Purpose, int] = field(default_factory=dict)
+    _beats_ms: dict[str, int] = field(default_factory=dict)
+    _turn: int = 0
+    _wanted: SyncStateSet | None = None
+    # The epoch of the set that a refused one was to replace, until it is known which set counts.
+    _refused: int | None = None
+
+    # What is to be asked, and when.
+
+    def due(self, now_ms: int, standing: Standing | None) -> list[Ask]:
+        """Returns the requests to be sent now; each is answered by `answered`, but heartbeats.
+
+        Args:
+            now_ms: A clock that does not step.
+            standing: How far the broker's log is; None for no heartbeats: it is not well.
+        """
+        asks = self._heartbeats(now_ms, standing)
+        for purpose in self._wants():
+            if purpose not in self._asked and self._due_ms.get(purpose, now_ms) <= now_ms:
+                ask = self._ask(purpose, now_ms)
+                if ask is not None:
+                    self._asked.add(purpose)
+                    asks.append(ask)
+        return asks
+
+    def next_ms(self, now_ms: int) -> int:
+        """Returns when `due` has something to send, as far as that is known now."""
+        times = [self._due_ms.get(each, now_ms) for each in self._wants() - self._asked]
+        if self._beats:
+            times += [self._beats_ms.get(each, now_ms) for each in self.controllers]
+        return max(now_ms, min(times, default=now_ms + _RETRY_MS))
+
+    @property
+    def why(self) -> str:
+        """Why it is not further; empty where nothing has failed."""
+        return next(reversed(self._whys.values()), "")
+
+    @property
+    def _beats(self) -> bool:
+        is_registered = self.phase in (Phase.REGISTERED, Phase.RUNNING)
+        return self.identity is not None and (is_registered or self.epoch > 0)
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this broker is the master, by the last order."""
+        return self.identity is not None and self.master_id == self.identity.broker_id
+
+    def _heartbeats(self, now_ms: int, standing: Standing | None) -> list[Ask]:
+        """Returns heartbeats to every controller: the next leader must know who lives."""
+        if self.identity is None or not self._beats:
+            return []
+        asks = []
+        for address in self.controllers:
+            if self._beats_ms.get(address, now_ms) <= now_ms:
+                self._beats_ms[address] = now_ms + self.timetable.heartbeat_ms
+                if standing is None:
+                    continue
+                asks.append(
+                    heartbeat_ask(
+                        address,
+                        self.member,
+                        self.identity.broker_id,
+                        standing,
+                        timeout_ms=self.timetable.heartbeat_timeout_ms,
+                        priority=self.timetable.election_priority,
+                    )
+                )
+        return asks
+
+    def _wants(self) -> set[Purpose]:
+        """Returns what is to be asked in this phase."""
+        wants = {Purpose.LEADER}
+        if not self.leader:
+            return wants
+        if self.phase is Phase.LEADER_KNOWN:
+            wants.add(self._step_to_register())
+        elif self.phase is Phase.REGISTERED:
+            wants.add(Purpose.ELECT)
+        elif self.phase is Phase.RUNNING:
+            wants.add(Purpose.REPLICAS)
+            if self._wanted is not None and self.is_master:
+                wants.add(Purpose.ALTER)
+            if Purpose.ELECT in self._due_ms:
+                wants.add(Purpose.ELECT)
+        return wants
+
+    def _step_to_register(self) -> Purpose:
+        if self.identity is not None:
+            return Purpose.REGISTER
+        return Purpose.NEXT_ID if self.candidate is None else Purpose.APPLY
+
+    def _ask(self, purpose: Purpose, now_ms: int) -> Ask | None:
+        member, leader, identity = self.member, self.leader, self.identity
+        if purpose is Purpose.LEADER:
+            self._due_ms[purpose] = now_ms + self.timetable.leader_ms
+            if not self.controllers:
+                return None
+            return leader_ask(self.controllers[self._turn % len(self.controllers)])
+        if purpose is Purpose.NEXT_ID:
+            return next_id_ask(leader, member)
+        if purpose is Purpose.APPLY and self.candidate is not None:
+            return apply_ask(leader, member, self.candidate)
+        if purpose is Purpose.REPLICAS:
+            return replicas_ask(leader, member)
+        if identity is None:
+            return None
+        if purpose is Purpose.ALTER and self._wanted is not None:
+            return alter_ask(leader, member, identity.broker_id, self.epoch, self._wanted)
+        if purpose is Purpose.ELECT:
+            return elect_ask(leader, member, identity.broker_id)
+        return register_ask(leader, member, identity.broker_id)
+
+    # What is heard.
+
+    def answered(self, ask: Ask, answer: Answer | None, now_ms: int) -> None:
+        """Takes the answer to a request.
+
+        Args:
+            ask: The request.
+            answer: The answer; None where there is none, in time or at all.
+            now_ms: The clock of `due`.
+        """
+        purpose = ask.purpose
+        if purpose is Purpose.HEARTBEAT:
+            return
+        self._asked.discard(purpose)
+        self._due_ms.pop(purpose, None)
+        if answer is None or answer.code == ResponseCode.CONTROLLER_NOT_LEADER:
+            self._unheard(ask, now_ms)
+            return
+        hear = {
+            Purpose.LEADER: self._hear_leader,
+            Purpose.NEXT_ID: self._hear_next_id,
+            Purpose.APPLY: self._hear_applied,
+            Purpose.REGISTER: self._hear_registered,
+            Purpose.ELECT: self._hear_elected,
+            Purpose.REPLICAS: self._hear_replicas,
+            Purpose.ALTER: self._hear_altered,
+        }[purpose]
+        self._whys.pop(purpose, None)
+        if not hear(answer, now_ms):
+            self._whys[purpose] = f"{ask.address} answered {answer.code}: {answer.remark}"
+
+    def _unheard(self, ask: Ask, now_ms: int) -> None:
+        """Asks another controller, and whoever leads then."""
+        self._whys[ask.purpose] = f"{ask.address} does not answer, or does not lead"
+        if ask.purpose is Purpose.LEADER:
+            self._turn += 1
+            self._due_ms[Purpose.LEADER] = now_ms + _RETRY_MS
+            if ask.address == self.leader:
+                self.leader = ""
+            return
+        self._due_ms[ask.purpose] = now_ms + _RETRY_MS
+        if ask.address == self.leader:
+            self._due_ms[Purpose.LEADER] = now_ms
+
+    def _hear_leader(self, answer: Answer, now_ms: int) -> bool:
+        leader = answer.text("controllerLeaderAddress")
+        if answer.code != ResponseCode.SUCCESS or not leader:
+            self._turn += 1
+            self._due_ms[Purpose.LEADER] = now_ms + _RETRY_MS
+            return False
+        self._due_ms[Purpose.LEADER] = now_ms + self.timetable.leader_ms
+        self.leader = leader
+        if self.phase is Phase.INITIAL:
+            self.phase = Phase.LEADER_KNOWN
+        return True
+
+    def _hear_next_id(self, answer: Answer, now_ms: int) -> bool:
+        broker_id = answer.number("nextBrokerId")
+        if answer.code != ResponseCode.SUCCESS or broker_id is None:
+            self._due_ms[Purpose.NEXT_ID] = now_ms + _RETRY_MS
+            return False
+        self.candidate = self.member.candidate(broker_id)
+        self._orders.append(KeepCandidate(self.candidate))
+        return True
+
+    def _hear_applied(self, answer: Answer, now_ms: int) -> bool:
+        if self.candidate is None:
+            return True
+        if answer.code != ResponseCode.SUCCESS:
+            # Somebody else was faster: the next one.
+            self.candidate = None
+            self._orders.append(ForgetCandidate())
+            self._due_ms[Purpose.NEXT_ID] = now_ms + _RETRY_MS
+            return False
+        self.identity = self.candidate.identity
+        self.candidate = None
+        self._orders.append(KeepIdentity(self.identity))
+        return True
+
+    def _hear_registered(self, answer: Answer, now_ms: int) -> bool:
+        if answer.code != ResponseCode.SUCCESS:
+            self._due_ms[Purpose.REGISTER] = now_ms + _RETRY_MS
+            return False
+        if self.phase is Phase.LEADER_KNOWN:
+            self.phase = Phase.REGISTERED
+            # A broker that cannot be heard cannot be elected: heartbeats first.
+            self._beats_ms.clear()
+        self._take_master(answer, now_ms)
+        return True
+
+    def _hear_elected(self, answer: Answer, now_ms: int) -> bool:
+        fine = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
+        if answer.code in fine and self._take_master(answer, now_ms):
+            return True
+        if self.phase is Phase.REGISTERED:
+            self._due_ms[Purpose.ELECT] = now_ms + _RETRY_MS
+        return False
+
+    def _hear_replicas(self, answer: Answer, now_ms: int) -> bool:
+        self._due_ms[Purpose.REPLICAS] = now_ms + self.timetable.replicas_ms
+        if answer.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST:
+            # The controller has forgotten the group, or knows it no more.
+            self.phase = Phase.LEADER_KNOWN
+            return False
+        if answer.code != ResponseCode.SUCCESS:
+            return False
+        epoch = answer.number("masterEpoch") or 0
+        if epoch > self.epoch and not self._take_master(answer, now_ms):
+            self._due_ms[Purpose.ELECT] = now_ms
+        elif epoch == self.epoch and self.is_master:
+            known = answer.sync_state_set()
+            refused, self._refused = self._refused, None
+            if refused is not None and known.epoch <= refused:
+                self._orders.append(RefuseSet())
+            self._take_set(known)
+        return True
+
+    def _hear_altered(self, answer: Answer, now_ms: int) -> bool:
+        wanted, self._wanted = self._wanted, None
+        if answer.code != ResponseCode.SUCCESS:
+            # Something is otherwise than we think: who is master, or which set counts. An earlier
+            # try without an answer may have been taken: only the controller's own set shows it.
+            if wanted is not None:
+                self._refused = wanted.epoch
+            self._due_ms[Purpose.REPLICAS] = now_ms
+            return False
+        self._take_set(answer.sync_state_set())
+        return True
+
+    def notified(self, ext: Mapping[str, str], body: bytes, now_ms: int) -> None:
+        """Takes a notice of the controller (1008): who is master from an epoch on."""
+        self._take_master(Answer(ResponseCode.SUCCESS, "", ext, body), now_ms)
+
+    # What follows.
+
+    def alter(self, wanted: SyncStateSet) -> None:
+        """Asks the controller for another sync-state set, as the master sees it.
+
+        It is asked again until there is an answer; `TakeSet` or `RefuseSet` follows.
+
+        Args:
+            wanted: The set, with the epoch of the one that it replaces.
+        """
+        self._wanted = wanted
+        self._due_ms.pop(Purpose.ALTER, None)
+
+    def take_orders(self) -> list[Order]:
+        """Takes what the broker has to do, in this order, before it asks on."""
+        orders, self._orders = self._orders, []
+        return orders
+
+    def _take_master(self, answer: Answer, now_ms: int) -> bool:
+        """Takes who is master; returns whether there is one."""
+        master_id, address = answer.number("masterBrokerId"), answer.text("masterAddress")
+        epoch = answer.number("masterEpoch") or 0
+        if master_id is None or not address or self.identity is None:
+            return False
+        if self.phase in (Phase.REGISTERED, Phase.RUNNING):
+            self._due_ms.pop(Purpose.ELECT, None)
+            self._whys.pop(Purpose.ELECT, None)
+            if self.phase is Phase.REGISTERED:
+                self.phase = Phase.RUNNING
+                self._due_ms[Purpose.REPLICAS] = now_ms + _FIRST_LOOK_MS
+        if epoch <= self.epoch:
+            return True
+        self.epoch, self.master_id, self.master_address = epoch, master_id, address
+        # What was asked for is of the epoch before.
+        self._wanted = self._refused = None
+        if master_id == self.identity.broker_id:
+            self.members = answer.sync_state_set()
+            self._orders.append(Become(epoch, self.members))
+        else:
+            self.members = SyncStateSet()
+            self._orders.append(Follow(epoch, master_id, address, answer.text("haServerAddress")))
+        return True
+
+    def _take_set(self, members: SyncStateSet) -> None:
+        """Takes a newer sync-state set."""
+        if self.is_master and members.epoch > self.members.epoch:
+            self.members = members
+            self._orders.append(TakeSet(members))
