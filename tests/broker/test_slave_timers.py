@@ -20,8 +20,7 @@ from mqcore.remoting import expect
 
 NEAR = 40
 FAR = 40
-# As long as a kill, a start and a machine under load need.
-FAR_MS = 8_000
+FAR_MS = 3_600_000
 
 
 async def send_timed(master: Live, name: str, count: int, first_ms: int) -> None:
@@ -76,9 +75,9 @@ def test_a_slave_in_place_of_its_master_delivers_the_rest_once(tmp_path: Path) -
             await equal(master, slave)
             await slave.settled()
             assert await bodies(slave) == Counter(f"near {number}" for number in range(NEAR))
-            assert now_ms() < began_ms + FAR_MS, "the machine was too slow: nothing is shown"
             await master.broker.abandon()
         async with live(tmp_path / "s", **TIMED) as heir:
+            heir.broker.state.timers_ahead_ms = FAR_MS
             await until(lambda: heir.broker.state.bounds("t", 0)[1] >= NEAR + FAR)
             expected = [f"near {number}" for number in range(NEAR)]
             expected += [f"far {number}" for number in range(FAR)]
