@@ -4,7 +4,8 @@ Starts `mqcore standalone`; `examples/publish_flights.py` publishes one message 
 `examples/read_flights.py` reads them as a consumer group at the same time. Half way the broker is
 killed with -9 and started again; producer and consumer go on by themselves. At the end every flight
 that was acknowledged must have been consumed. Then it shows what else a message can do
-(`demo_messages.py`): wait, be booked, be chosen, come again, be traced. Then Spark streams the
+(`demo_messages.py`): wait, be booked, be chosen, come again, be traced. Three brokers with a controller
+lose their master, and go on (`demo_failover.py`). Then Spark streams the
 topic to Parquet, shows the delays by carrier and hour, archives the store and verifies the archive
 (`demo_spark.py`). What is left stays in .cache/demo: the store, the archive, the report.
 """
@@ -19,6 +20,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+import demo_failover
 import demo_messages
 import demo_spark
 from flights import CACHE, FLIGHTS, ROOT, flights
@@ -196,6 +198,7 @@ def main() -> None:
         run(broker)
         namesrv = f"127.0.0.1:{broker.ports['namesrv']}"
         demo_messages.show(namesrv, rows, broker.killed_s)
+        demo_failover.show(rows)
         began = time.perf_counter()
         spark = demo_spark.started()
         console.print(f"Spark {spark.version} started in {time.perf_counter() - began:.1f} s")

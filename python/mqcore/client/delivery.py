@@ -239,6 +239,10 @@ class Delivery:
         self.queue = queue
         self._queues = queues
 
+    def left_ms(self, now_ms: int) -> float:
+        """Returns how many ms the send may still take."""
+        return self._deadline_ms - now_ms
+
     def next_try(self, queues: Sequence[MessageQueue], now_ms: int) -> tuple[MessageQueue, float]:
         """Returns where to send to now, and how many ms the answer may take.
 

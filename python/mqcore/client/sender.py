@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import cast
 
-from mqcore.client.delivery import Delivery, TryRules
+from mqcore.client.delivery import RETRY_PAUSE_MS, Delivery, TryRules
 from mqcore.client.faults import FaultStrategy
 from mqcore.client.hooks import SendContext, SendHook, call_after_send, call_before_send
 from mqcore.client.instance import Instance
@@ -215,6 +215,8 @@ class Sender:
         self, delivery: Delivery, target: Target, outgoing: Outgoing, message: Message
     ) -> SendResult:
         while True:
+            if not target.queues:
+                await self._until_writable_route(delivery, target)
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             try:
                 address = self.instance.address_of(queue.broker_name)
@@ -242,6 +244,12 @@ class Sender:
             await asyncio.sleep(pause_ms / _MS_PER_S)
             if not self.instance.is_open:
                 raise delivery.stopped()
+
+    async def _until_writable_route(self, delivery: Delivery, target: Target) -> None:
+        """Waits for a broker with a master, as long as the send may take."""
+        left_ms = delivery.left_ms(monotonic_ms()) - RETRY_PAUSE_MS
+        search = RouteSearch(self.instance, target.topic, is_patient=self.rules.until_deadline)
+        await search.until_writable(left_ms / _MS_PER_S)
 
     async def oneway(
         self, target: Target, outgoing: Outgoing, message: Message, *, fixed: QueueRef | None

@@ -12,8 +12,9 @@ from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.native import ReplicationSlave
+from mqcore.remoting import Client, RequestCode, expect
 
-__all__ = ["MasterFollower"]
+__all__ = ["MasterFollower", "ha_address_of"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -28,6 +29,10 @@ _UNKNOWN = "the address of the master is not known"
 _WAY_OUT = "set haMasterAddress, or namesrvAddr"
 # A connection that lasted so long was none that was refused.
 _REFUSED_WITHIN_S = 2.0
+# A master that was just elected listens for slaves in a moment: sends wait for them.
+_ELECTED_RETRY_S = 0.05
+_ELECTED_WITHIN_S = 5.0
+_ASK_TIMEOUT_S = 1.0
 
 
 class MasterFollower:
@@ -58,11 +63,14 @@ class MasterFollower:
             state.replicas.master_ha_address = settings.replication_master
         self._ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._client = Client(version=state.version)
+        self._began_s = 0.0
 
     def start(self) -> None:
         """Begins to connect."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._slave.fileno(), self._note_ended)
+        self._began_s = loop.time()
         self._task = loop.create_task(self._run(), name="follow the master")
 
     async def stop(self) -> None:
@@ -73,6 +81,7 @@ class MasterFollower:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         asyncio.get_running_loop().remove_reader(self._slave.fileno())
+        await self._client.close()
         await asyncio.to_thread(self._slave.stop)
         self._state.replicas.slave = None
 
@@ -88,7 +97,7 @@ class MasterFollower:
         loop = asyncio.get_running_loop()
         reported = ""
         while True:
-            address = self._address()
+            address = self._address() or await self._asked_address()
             began = loop.time()
             why = _UNKNOWN if self._state.role.is_controlled else f"{_UNKNOWN}: {_WAY_OUT}"
             if address:
@@ -97,7 +106,10 @@ class MasterFollower:
                 _log.warning("the log of the master %s is not followed: %s", address, why)
                 reported = why
             is_refused = bool(address) and loop.time() - began < _REFUSED_WITHIN_S
-            await asyncio.sleep(_REFUSED_RETRY_S if is_refused else _RETRY_S)
+            pause_s = _REFUSED_RETRY_S if is_refused else _RETRY_S
+            if self._state.role.is_controlled and loop.time() - self._began_s < _ELECTED_WITHIN_S:
+                pause_s = _ELECTED_RETRY_S
+            await asyncio.sleep(pause_s)
 
     def _address(self) -> str:
         """Returns where the master ships its log; what is set is never looked up anew.
@@ -107,6 +119,21 @@ class MasterFollower:
         state = self._state
         fixed = "" if state.role.is_controlled else state.settings.replication_master
         return fixed or state.replicas.master_ha_address
+
+    async def _asked_address(self) -> str:
+        """Returns where an elected master ships its log, by its settings; empty for unknown.
+
+        Name servers know it later: it registers when it is master, and they are asked then.
+        """
+        address = self._state.replicas.master_address
+        if not self._state.role.is_controlled or not address:
+            return ""
+        try:
+            code = RequestCode.GET_BROKER_CONFIG
+            answer = await self._client.call(address, code, timeout_s=_ASK_TIMEOUT_S)
+            return ha_address_of(address, expect(answer, address).body)
+        except MQError:
+            return ""
 
     async def _follow(self, address: str) -> str:
         """Follows until the connection ends; returns why it did."""
@@ -131,6 +158,25 @@ class MasterFollower:
         """Lets pulls be answered by whether consumers can go to the master."""
         self._state.replicas.has_master = is_there
         fill_broker(self._state)
+
+
+def ha_address_of(address: str, config: bytes) -> str:
+    """Returns where a master ships its log, by its settings (26); empty where they do not say.
+
+    Args:
+        address: Where it answers requests.
+        config: Its settings, a line each.
+    """
+    lines = config.decode("utf-8", "replace").splitlines()
+    found = dict(line.partition("=")[::2] for line in lines)
+    host, _, own_port = address.rpartition(":")
+    # 0 is the port behind its own: `BrokerStartup`.
+    port = found.get("haListenPort", "") or "0"
+    if not (port.isascii() and port.isdigit() and own_port.isdigit()):
+        return ""
+    if found.get("listenPort") == "0" and int(port) == 0:
+        return ""
+    return f"{found.get('brokerIP2') or host}:{int(port) or int(own_port) + 1}"
 
 
 async def _connected(address: str) -> socket.socket:
