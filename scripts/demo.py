@@ -4,9 +4,9 @@ Starts `mqcore standalone`; `examples/publish_flights.py` publishes one message 
 `examples/read_flights.py` reads them as a consumer group at the same time. Half way the broker is
 killed with -9 and started again; producer and consumer go on by themselves. At the end every flight
 that was acknowledged must have been consumed. Then it shows what else a message can do
-(`demo_messages.py`): wait, be booked, be chosen, come again, be traced. Three brokers with a controller
-lose their master, and go on (`demo_failover.py`). Then Spark streams the
-topic to Parquet, shows the delays by carrier and hour, archives the store and verifies the archive
+(`demo_messages.py`): wait, be booked, be chosen, come again, be traced. Three brokers with a
+controller lose their master, and go on (`demo_failover.py`). Then Spark streams the topic to
+Parquet, shows the delays by carrier and hour, archives the store and verifies the archive
 (`demo_spark.py`). What is left stays in .cache/demo: the store, the archive, the report.
 """
 

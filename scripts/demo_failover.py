@@ -74,10 +74,15 @@ class Process:
             sys.exit(f"{self.arguments[0]} did not start; its log is {self.log}")
         self.ports = json.loads(ports.read_text(encoding="utf-8"))
 
+    def signal(self, sign: signal.Signals) -> None:
+        """Sends it a signal, where it runs."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(sign)
+
     def kill(self) -> None:
         """Kills it with -9."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
             self._process.wait()
 
     def stop(self) -> None:
@@ -113,20 +118,21 @@ def with_set(settings: dict[str, object]) -> list[str]:
     return [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
 
 
-def name_server(controller_port: int) -> Process:
+def name_server(controller_port: int, **more: object) -> Process:
     """Returns the name server with a controller in it."""
-    settings = {
+    settings: dict[str, object] = {
         "enableControllerInNamesrv": "true",
         "controllerDLegerPeers": f"n0-127.0.0.1:{controller_port}",
         "controllerDLegerSelfId": "n0",
         "controllerStorePath": HOME / "controller",
         "mqcoreMinInSyncReplicas": 2,
+        **more,
     }
     arguments = ["namesrv", "--port", "0", *with_set(settings)]
     return Process(arguments, HOME / "namesrv.log")
 
 
-def replica(number: int, namesrv: str, controller: str) -> Replica:
+def replica(number: int, namesrv: str, controller: str, **more: object) -> Replica:
     """Returns one of the brokers, with the settings of `deploy/3r-controller`."""
     store, port = HOME / f"store-{number}", free_port()
     config = ROOT / "deploy" / "3r-controller" / "broker.properties"
@@ -135,6 +141,7 @@ def replica(number: int, namesrv: str, controller: str) -> Replica:
         "haListenPort": free_port(),
         "mappedFileSizeCommitLog": 64 << 20,
         "storePathRootDir": store,
+        **more,
     }
     arguments = ["broker", "run", "-c", str(config), "--namesrv", namesrv, "--port", str(port)]
     return Replica(store, Process([*arguments, *with_set(settings)], HOME / f"broker-{number}.log"))
