@@ -64,7 +64,7 @@ def write_log_settings(scratch: Path) -> None:
     """Lets broker and name server write one log file each into their scratch directory."""
     conf = scratch / "conf"
     conf.mkdir(exist_ok=True)
-    for program in ("broker", "namesrv"):
+    for program in ("broker", "namesrv", "controller"):
         (conf / f"logback_{program}.xml").write_text(
             f"""<configuration>
   <appender name="F" class="ch.qos.logback.core.FileAppender">

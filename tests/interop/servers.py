@@ -94,6 +94,9 @@ class Software(Protocol):
     def broker(self, conf: Path, home: Path) -> list[str]:
         """Returns the command line of a broker."""
 
+    def controller(self, conf: Path, home: Path) -> list[str]:
+        """Returns the command line of a controller."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Ours:
@@ -106,6 +109,9 @@ class _Ours:
 
     def broker(self, conf: Path, home: Path) -> list[str]:
         return self._command("broker", conf, home)
+
+    def controller(self, conf: Path, home: Path) -> list[str]:
+        return self._command("controller", conf, home)
 
     def _command(self, program: str, conf: Path, home: Path) -> list[str]:
         ports = home / f"{program}.ports"
@@ -130,6 +136,10 @@ class _OfficialSoftware:
     def broker(self, conf: Path, home: Path) -> list[str]:
         return self.release.java("org.apache.rocketmq.broker.BrokerStartup", home, "-c", conf)
 
+    def controller(self, conf: Path, home: Path) -> list[str]:
+        main = "org.apache.rocketmq.controller.ControllerStartup"
+        return self.release.java(main, home, "-c", conf)
+
 
 OURS: Software = _Ours()
 
@@ -150,7 +160,7 @@ class Program:
 
         Args:
             software: Whose.
-            kind: `namesrv` or `broker`.
+            kind: `namesrv`, `broker` or `controller`.
             home: Its own directory, for its settings and logs.
             port: Where it listens.
             settings: Its settings; the port is added.
@@ -181,7 +191,12 @@ class Program:
         write_log_settings(self._home)
         lines = "".join(f"{key}={value}\n" for key, value in self.settings.items())
         self.conf.write_text(lines, encoding="utf-8")
-        make = self._software.namesrv if self._kind == "namesrv" else self._software.broker
+        makers = {
+            "namesrv": self._software.namesrv,
+            "broker": self._software.broker,
+            "controller": self._software.controller,
+        }
+        make = makers[self._kind]
         self._process = subprocess.Popen(
             make(self.conf, self._home),
             env={**environment(), "ROCKETMQ_HOME": str(self._home)},
