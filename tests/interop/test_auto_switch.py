@@ -40,7 +40,13 @@ class Copy:
         self.store = Store(root, config=SMALL, is_member=True, cut_at=cut_at)
         self.epoch_file = root / "epochFileCheckpoint"
         self.epochs = ReplicationEpochs(self.store, str(self.epoch_file))
-        self.slave = ReplicationSlave(self.store, **TIMES, epochs=self.epochs, controller_id=OUR_ID)
+        self.slave = ReplicationSlave(
+            self.store,
+            heartbeat_ms=HEARTBEAT_MS,
+            silence_max_ms=SILENCE_MAX_MS,
+            epochs=self.epochs,
+            controller_id=OUR_ID,
+        )
 
     def follow(self, them: Group) -> None:
         """Follows the master over a new connection."""

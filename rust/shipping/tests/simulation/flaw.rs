@@ -99,14 +99,6 @@ impl Flaw {
         }
     }
 
-    /// What a stranger's bytes are to the master.
-    pub(crate) fn probe(flaw: Option<Self>, bytes: &[u8], end: u64) -> Vec<u8> {
-        match flaw {
-            Some(Self::ProbeCounts) => end.to_be_bytes().to_vec(),
-            _ => bytes.to_vec(),
-        }
-    }
-
     /// What a slave reports too much or too soon, with `came` about to be appended to a log that ends at
     /// `appended`.
     pub(crate) fn early_report(self, link: &Link, appended: u64, came: &[u8]) -> Option<u64> {
@@ -127,6 +119,15 @@ impl Flaw {
 }
 
 impl World {
+    /// A master with a flaw takes what a stranger has sent for the end of a slave's log.
+    pub(crate) fn count_as_report(&mut self) {
+        if let Some(store) = self.nodes[0].store() {
+            store
+                .durability()
+                .note_replicated(store.replica().appended());
+        }
+    }
+
     /// What a master with a flaw makes of the reports, or of a send.
     pub(crate) fn bend_marks(&mut self, flaw: Flaw) {
         let Some(process) = &mut self.nodes[0].process else {

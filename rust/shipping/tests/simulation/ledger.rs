@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 
+use super::network::Pair;
+
 pub(crate) type Checked<T = ()> = Result<T, String>;
 
 /// Fails with a text where something does not hold.
@@ -44,8 +46,8 @@ pub(crate) struct Promise {
     pub(crate) agrees_to: u64,
     /// Its log ends here.
     pub(crate) end: u64,
-    /// What it has reported last over its newest connection, as far as that was true.
-    pub(crate) reported: u64,
+    /// What it has reported last over each connection that its master has open, as far as that was true.
+    reports: BTreeMap<Pair, u64>,
     /// Messages up to here survive the process, and the loss of power.
     pub(crate) kill: u64,
     pub(crate) power: u64,
@@ -55,6 +57,11 @@ impl Promise {
     /// Whether it holds what its master does not.
     pub(crate) fn has_diverged(&self) -> bool {
         self.end > self.agrees_to
+    }
+
+    /// What it has reported, over whatever connection.
+    pub(crate) fn reported(&self) -> u64 {
+        self.reports.values().copied().max().unwrap_or(0)
     }
 }
 
@@ -149,7 +156,8 @@ impl Ledger {
         }
         for promise in &mut self.promises {
             promise.agrees_to = promise.agrees_to.min(end);
-            promise.reported = promise.reported.min(end);
+            // Whoever was connected was so to a process that is gone.
+            promise.reports.clear();
             promise.kill = promise.kill.min(end);
             promise.power = promise.power.min(end);
         }
@@ -159,7 +167,7 @@ impl Ledger {
     fn holders(&self, begin: u64, end: u64) -> usize {
         let slaves = self.promises.iter().skip(1);
         slaves
-            .filter(|slave| slave.reported >= end && slave.start <= begin)
+            .filter(|slave| slave.reported() >= end && slave.start <= begin)
             .count()
     }
 
@@ -228,7 +236,7 @@ impl Ledger {
     pub(crate) fn note_report(
         &mut self,
         slave: usize,
-        report: u64,
+        (pair, report): (Pair, u64),
         appended: u64,
         durable: Option<u64>,
     ) -> Checked {
@@ -243,7 +251,8 @@ impl Ledger {
             );
         }
         let promise = &mut self.promises[slave];
-        promise.reported = report.min(promise.agrees_to);
+        let report = report.min(promise.agrees_to);
+        promise.reports.insert(pair, report);
         Ok(())
     }
 
@@ -261,13 +270,31 @@ impl Ledger {
         }
     }
 
+    /// A slave whose master has lost a tail may agree by a few bytes more than was left: its log is `bytes`.
+    pub(crate) fn compared(&mut self, slave: usize, bytes: &[u8]) {
+        let start = self.promises[slave].start;
+        self.promises[slave].agrees_to = start + self.same(start, bytes);
+    }
+
+    /// How many of these bytes are the master's from `start` on.
+    fn same(&self, start: u64, bytes: &[u8]) -> u64 {
+        let history = self.history.get(start as usize..).unwrap_or_default();
+        let both = history.iter().zip(bytes);
+        both.take_while(|(one, other)| one == other).count() as u64
+    }
+
     /// A slave's log was emptied by its operator.
     pub(crate) fn emptied(&mut self, slave: usize) {
-        let reported = self.promises[slave].reported;
+        let reports = std::mem::take(&mut self.promises[slave].reports);
         self.promises[slave] = Promise {
-            reported,
+            reports,
             ..Promise::default()
         };
+    }
+
+    /// The master has closed a connection.
+    pub(crate) fn closed(&mut self, slave: usize, pair: Pair) {
+        self.promises[slave].reports.remove(&pair);
     }
 
     /// A slave's empty log begins at `start`.
@@ -284,9 +311,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// A slave's log has grown by `bytes`, up to `end`.
-    pub(crate) fn grown(&mut self, slave: usize, bytes: &[u8], end: u64) -> Checked {
+    /// A slave's log has grown by `bytes`, up to `end`; `is_old`: over a connection to a master that has been
+    /// started anew since, of which something may still have been on its way.
+    pub(crate) fn grown(&mut self, slave: usize, bytes: &[u8], end: u64, is_old: bool) -> Checked {
         let from = end - bytes.len() as u64;
+        let is_of = |lost: &Vec<u8>| lost.get(from as usize..end as usize) == Some(bytes);
+        if is_old && self.bytes(from, end) != Some(bytes) && self.lost.iter().any(is_of) {
+            self.promises[slave].end = end;
+            return Ok(());
+        }
         let promise = &self.promises[slave];
         demand!(
             !promise.has_diverged(),
@@ -312,13 +345,7 @@ impl Ledger {
         has_lost: bool,
     ) -> Checked {
         let end = start + bytes.len() as u64;
-        let history = self.history.get(start as usize..).unwrap_or_default();
-        let same = history
-            .iter()
-            .zip(bytes)
-            .take_while(|(a, b)| a == b)
-            .count() as u64;
-        let agrees_to = start + same;
+        let agrees_to = start + self.same(start, bytes);
         let is_of = |history: &Vec<u8>| history.get(start as usize..end as usize) == Some(bytes);
         demand!(
             agrees_to == end || (replica > 0 && self.lost.iter().any(is_of)),

@@ -35,6 +35,8 @@ pub(crate) struct Link {
     pub(crate) wire: Wire,
     pub(crate) follower: Follower<TwinDisk, ManualClock>,
     pub(crate) has_begun: bool,
+    /// The incarnation of the master that has accepted it.
+    pub(crate) master: u32,
 }
 
 /// The process of a replica.
@@ -59,6 +61,8 @@ pub(crate) struct Node {
     pub(crate) incarnation: u32,
     pub(crate) process: Option<Process>,
     pub(crate) paused_until_ms: u64,
+    /// The incarnation of the master whose bytes it has read last.
+    pub(crate) last_master: u32,
     /// Why it was refused as a slave.
     pub(crate) refused: Option<String>,
     /// Whether the power was gone since its store was open.
@@ -80,6 +84,7 @@ impl Node {
             incarnation: 0,
             process: None,
             paused_until_ms: 0,
+            last_master: 0,
             refused: None,
             has_lost_power: false,
             turn_at_ms: None,

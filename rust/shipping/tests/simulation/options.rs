@@ -68,7 +68,7 @@ impl Options {
             bytes_per_second_max: dice.pick(&[None, None, None, Some(30_000)]),
             quality: Quality {
                 latency_ms: dice.pick(&[(0, 0), (0, 3), (1, 40)]),
-                capacity: dice.pick(&[200, 5_000, 65_536]),
+                capacity: dice.pick(&[2_000, 5_000, 65_536]),
             },
             drift_ppm: (0..=slaves)
                 .map(|_| dice.below(2_001) as i64 - 1_000)

@@ -279,9 +279,8 @@ impl World {
         let (pair, near, far) = self.network.connect(self.options.quality);
         self.count.connects += 1;
         self.near.insert(pair, Some(node));
-        // From now on the master waits for what comes over this one.
-        self.ledger.promises[node].reported = 0;
         let timing = self.options.timing;
+        let master = self.nodes[0].incarnation;
         if let Some(process) = &mut self.nodes[node].process
             && let Duty::Slave { walk, link } = &mut process.duty
         {
@@ -291,6 +290,7 @@ impl World {
                 wire: near,
                 follower,
                 has_begun: false,
+                master,
             }));
         }
         let host = Flaw::host_of(self.flaw, node, pair);
