@@ -128,9 +128,15 @@ mod tests {
     #[test]
     fn a_slave_that_is_back_is_waited_for_and_acknowledges_nothing_yet() {
         let decision = RULE.decide(&[990, 700], &mut [700, 0], 1_000);
-        assert_eq!((decision.replicated, decision.standby), (700, Standby::Reachable));
+        assert_eq!(
+            (decision.replicated, decision.standby),
+            (700, Standby::Reachable)
+        );
         let decision = RULE.decide(&[990], &mut [0], 1_000);
-        assert_eq!((decision.replicated, decision.standby), (0, Standby::Reachable));
+        assert_eq!(
+            (decision.replicated, decision.standby),
+            (0, Standby::Reachable)
+        );
     }
 
     #[test]

@@ -217,7 +217,10 @@ mod tests {
     /// Where its records and blank ends are whole.
     fn ends_of(log: &[u8]) -> Vec<usize> {
         let mut ends = vec![0];
-        while let Some(head) = log.get(*ends.last().unwrap()..).and_then(|l| l.first_chunk()) {
+        while let Some(head) = log
+            .get(*ends.last().unwrap()..)
+            .and_then(|l| l.first_chunk())
+        {
             ends.push(ends.last().unwrap() + i32::from_be_bytes(*head) as usize);
         }
         ends

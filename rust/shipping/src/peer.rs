@@ -160,12 +160,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
     ///
     /// # Errors
     /// Why the link is to be closed.
-    pub(crate) fn read(
-        &mut self,
-        log: LogSpan,
-        known_end: u64,
-        now_ms: u64,
-    ) -> Result<(), String> {
+    pub(crate) fn read(&mut self, log: LogSpan, known_end: u64, now_ms: u64) -> Result<(), String> {
         let mut bytes = [0; READ_LEN_BYTES];
         loop {
             match self.stream.read(&mut bytes) {

@@ -191,8 +191,7 @@ impl<D: Disk, C: Clock> Run<D, C> {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
-        self.follower
-            .came(buffer.get(..len).unwrap_or_default())?;
+        self.follower.came(buffer.get(..len).unwrap_or_default())?;
         let mut progress = self.progress.lock();
         progress.read_ms = Some(self.follower.now_ms());
         progress.following.received_bytes += len as u64;

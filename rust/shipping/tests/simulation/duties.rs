@@ -16,7 +16,11 @@ const READ_LEN_BYTES: usize = 64 * 1024;
 impl World {
     /// A turn of the thread of replication.
     pub(crate) fn turn(&mut self, node: usize) -> Checked {
-        if node == 0 { self.ship() } else { self.follow(node) }
+        if node == 0 {
+            self.ship()
+        } else {
+            self.follow(node)
+        }
     }
 
     fn ship(&mut self) -> Checked {
@@ -29,8 +33,7 @@ impl World {
         };
         let mut ended = Vec::new();
         slaves.note_readable(std::iter::repeat(true));
-        let mut wait_ms =
-            slaves.turn(now_ms, |address, why| ended.push((address.to_owned(), why)));
+        let mut wait_ms = slaves.turn(now_ms, |address, why| ended.push((address.to_owned(), why)));
         process.wakes_on_growth = true;
         if wait_ms > 0 && slaves.gathers(now_ms) {
             process.wakes_on_growth = false;
@@ -117,7 +120,9 @@ impl World {
     /// What a slave with a flaw reports too early.
     fn report_early(&mut self, node: usize, link: &mut Link, came: &[u8]) -> Checked {
         let appended = self.ledger.promises[node].end;
-        let early = self.flaw.and_then(|flaw| flaw.early_report(link, appended, came));
+        let early = self
+            .flaw
+            .and_then(|flaw| flaw.early_report(link, appended, came));
         if let Some(report) = early {
             let written = link.wire.write_all(&report.to_be_bytes());
             written.map_err(|error| error.to_string())?;
@@ -174,7 +179,11 @@ impl World {
         self.watch_marks()?;
         let flushed = store.files().positions.flushed.position();
         for (ticket, status) in answers {
-            let waiting = self.ledger.sent.iter().rposition(|sent| sent.ticket == Some(ticket));
+            let waiting = self
+                .ledger
+                .sent
+                .iter()
+                .rposition(|sent| sent.ticket == Some(ticket));
             let at = waiting.ok_or_else(|| format!("{ticket:?} is answered, and nobody waits"))?;
             self.trace.note(at as u64);
             match status {

@@ -85,14 +85,25 @@ impl World {
                 self.ledger.bytes(start, end) == Some(&bytes[..]),
                 "the log of node {node} from {start} to {end} is not that of the master"
             );
-            store.durability().flush().map_err(|error| error.to_string())?;
-            while store.dispatching().step().map_err(|error| error.to_string())? {}
+            store
+                .durability()
+                .flush()
+                .map_err(|error| error.to_string())?;
+            while store
+                .dispatching()
+                .step()
+                .map_err(|error| error.to_string())?
+            {}
             if let Some(process) = &mut self.nodes[node].process {
                 process.seen.fill(0);
             }
             self.watch_queues(node)?;
             let is_clean = store.close().map_err(|error| error.to_string())?;
-            demand!(is_clean, "node {node} does not close: {:?}", store.notices());
+            demand!(
+                is_clean,
+                "node {node} does not close: {:?}",
+                store.notices()
+            );
         }
         Ok(())
     }

@@ -77,7 +77,8 @@ impl World {
                 self.network.black(pair, Side::Far, spell_ms);
             }
         }
-        self.trace.line(|| format!("harm to connection {pair} at {side:?}"));
+        self.trace
+            .line(|| format!("harm to connection {pair} at {side:?}"));
     }
 
     fn pause(&mut self, node: usize) {
@@ -85,7 +86,8 @@ impl World {
         let until_ms = self.now_ms + self.dice.pick(&SPELLS_MS);
         let known = &mut self.nodes[node];
         known.paused_until_ms = known.paused_until_ms.max(until_ms);
-        self.trace.line(|| format!("node {node} is paused until {until_ms}"));
+        self.trace
+            .line(|| format!("node {node} is paused until {until_ms}"));
     }
 
     /// The node ends inside a later step, at some call of its disk.
@@ -94,7 +96,8 @@ impl World {
         if self.nodes[node].process.is_some() && !twin.is_stopped() {
             let calls = twin.calls() + self.dice.from_to(1, 6);
             twin.stop_at_call(calls);
-            self.trace.line(|| format!("node {node} will stop at call {calls}"));
+            self.trace
+                .line(|| format!("node {node} will stop at call {calls}"));
         }
     }
 
@@ -147,8 +150,13 @@ impl World {
                 sent.ticket = None;
             }
         }
-        let what = if loses_power { "the power of" } else { "the process of" };
-        self.trace.line(|| format!("{what} node {node} is gone for {in_ms} ms"));
+        let what = if loses_power {
+            "the power of"
+        } else {
+            "the process of"
+        };
+        self.trace
+            .line(|| format!("{what} node {node} is gone for {in_ms} ms"));
         self.plan(in_ms, Event::Start { node });
         Ok(())
     }

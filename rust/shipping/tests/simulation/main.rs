@@ -9,6 +9,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod copying;
 mod count;
 mod dice;
 mod duties;
@@ -58,7 +59,11 @@ fn a_sample_of_histories_keeps_every_promise() {
         return;
     }
     let count = walk(number("MQCORE_SIMULATE_FROM").unwrap_or(1), SAMPLE, false);
-    let missing: Vec<_> = count.all().into_iter().filter(|(_, number)| *number == 0).collect();
+    let missing: Vec<_> = count
+        .all()
+        .into_iter()
+        .filter(|(_, number)| *number == 0)
+        .collect();
     assert!(missing.is_empty(), "never happened: {missing:?}");
 }
 
@@ -67,7 +72,11 @@ fn one_seed_is_one_history() {
     for seed in 1..=10 {
         let (one, other) = (run_one(seed, None, true), run_one(seed, None, true));
         assert_eq!(one.lines, other.lines, "seed {seed}");
-        assert_eq!((one.mark, one.count), (other.mark, other.count), "seed {seed}");
+        assert_eq!(
+            (one.mark, one.count),
+            (other.mark, other.count),
+            "seed {seed}"
+        );
     }
     assert_ne!(run_one(1, None, false).mark, run_one(2, None, false).mark);
 }
@@ -92,5 +101,9 @@ fn each_planted_flaw_is_found() {
 #[ignore = "up to an hour: make simulate runs it"]
 fn many_histories_keep_every_promise() {
     let histories = number("MQCORE_SIMULATE").unwrap_or(LONG);
-    walk(number("MQCORE_SIMULATE_FROM").unwrap_or(1_000_000), histories, true);
+    walk(
+        number("MQCORE_SIMULATE_FROM").unwrap_or(1_000_000),
+        histories,
+        true,
+    );
 }

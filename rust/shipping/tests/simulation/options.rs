@@ -70,7 +70,9 @@ impl Options {
                 latency_ms: dice.pick(&[(0, 0), (0, 3), (1, 40)]),
                 capacity: dice.pick(&[2_000, 5_000, 65_536]),
             },
-            drift_ppm: (0..=slaves).map(|_| dice.below(2_001) as i64 - 1_000).collect(),
+            drift_ppm: (0..=slaves)
+                .map(|_| dice.below(2_001) as i64 - 1_000)
+                .collect(),
             faulty_ms: dice.from_to(3_000, 30_000),
             fault_every_ms: dice.pick(&[150, 500, 2_000]),
             burst_every_ms: dice.pick(&[100, 400, 1_000]),
@@ -80,6 +82,13 @@ impl Options {
             removes_files: dice.once_in(8),
             leaves_out_sync: false,
         }
+    }
+
+    /// Makes it so many slaves at the least.
+    pub(crate) fn at_least(&mut self, slaves: usize) {
+        self.slaves = self.slaves.max(slaves);
+        self.is_synced.resize(self.slaves + 1, false);
+        self.drift_ppm.resize(self.slaves + 1, 0);
     }
 
     /// What an acknowledgement means at the least.

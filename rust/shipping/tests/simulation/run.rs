@@ -44,7 +44,10 @@ pub(crate) fn described(seed: u64, flaw: Option<Flaw>) -> String {
     let options = format!("{:#?}", World::new(seed, flaw, false).options);
     let ran = run_one(seed, flaw, true);
     let from = ran.lines.len().saturating_sub(TRACE_LINES);
-    let why = ran.outcome.err().unwrap_or_else(|| "it does not fail again".to_owned());
+    let why = ran
+        .outcome
+        .err()
+        .unwrap_or_else(|| "it does not fail again".to_owned());
     format!(
         "{options}\n{}\nMQCORE_SIMULATE_SEED={seed} runs it again: {why}",
         ran.lines[from..].join("\n")

@@ -53,8 +53,10 @@ impl World {
                 continue;
             };
             let positions = &store.files().positions;
-            let (flushed, replicated) =
-                (positions.flushed.position(), positions.replicated.position());
+            let (flushed, replicated) = (
+                positions.flushed.position(),
+                positions.replicated.position(),
+            );
             if self.nodes[node].twin.is_stopped() {
                 continue;
             }
@@ -111,12 +113,14 @@ impl World {
             let appended = store.replica().appended();
             if self.ledger.promises[node].has_diverged() {
                 let start = self.ledger.promises[node].start;
-                self.ledger.compared(node, &log_bytes(store, start, appended));
+                self.ledger
+                    .compared(node, &log_bytes(store, start, appended));
             }
             let flushed = store.files().positions.flushed.position();
             let durable = self.options.is_synced[node].then_some(flushed);
             self.trace.note(report);
-            self.trace.line(|| format!("node {node} reports {report} over {pair}"));
+            self.trace
+                .line(|| format!("node {node} reports {report} over {pair}"));
             let reported = (pair, report);
             self.ledger.note_report(node, reported, appended, durable)?;
         }
@@ -134,23 +138,28 @@ impl World {
             let Some(bounds) = bounds.map_err(|error| error.to_string())? else {
                 continue;
             };
-            let seen = self.nodes[node].process.as_ref().map_or(0, |process| process.seen[at]);
+            let seen = self.nodes[node]
+                .process
+                .as_ref()
+                .map_or(0, |process| process.seen[at]);
             let mut from = bounds.min.max(seen);
             while from < bounds.max {
                 let mut units = Vec::new();
-                let read = store.queues().read(topic, queue_key.1, from, 100, &mut units);
+                let read = store
+                    .queues()
+                    .read(topic, queue_key.1, from, 100, &mut units);
                 read.map_err(|error| error.to_string())?;
                 if units.is_empty() {
                     break;
                 }
                 for unit in units {
-                    let place = self.ledger.place(queue_key, from);
-                    let is_known = place == u64::try_from(unit.physical_offset).ok();
+                    let expected = self.ledger.physical_offset(queue_key, from);
+                    let is_known = expected == u64::try_from(unit.physical_offset).ok();
                     let is_own = self.ledger.promises[node].has_diverged();
                     demand!(
                         unit.is_blank() || is_known || is_own,
                         "{queue_key:?} {from} of node {node} is the message at {}, and the master's \
-                         is at {place:?}",
+                         is at {expected:?}",
                         unit.physical_offset
                     );
                     from += 1;
@@ -174,7 +183,8 @@ impl World {
         let bytes = log_bytes(&store, start, end);
         self.count.torn += u64::from(store.report().cut.kept_aside_bytes > 0);
         self.trace.note(end);
-        self.trace.line(|| format!("node {node} opens with {start} to {end}"));
+        self.trace
+            .line(|| format!("node {node} opens with {start} to {end}"));
         demand!(
             bytes.len() as u64 == end - start,
             "node {node} cannot read its log from {start} to {end}"
@@ -242,10 +252,13 @@ impl World {
 
     /// The master has closed a link. A slave is refused for a reason that is so, and for no other.
     pub(crate) fn note_ended_by_master(&mut self, address: &str, why: &str) -> Checked {
-        self.trace.line(|| format!("the master closes {address}: {why}"));
-        let pair = address.rsplit(':').next().and_then(|pair| pair.parse::<Pair>().ok());
-        let Some((pair, Some(node))) =
-            pair.and_then(|pair| Some((pair, *self.near.get(&pair)?)))
+        self.trace
+            .line(|| format!("the master closes {address}: {why}"));
+        let pair = address
+            .rsplit(':')
+            .next()
+            .and_then(|pair| pair.parse::<Pair>().ok());
+        let Some((pair, Some(node))) = pair.and_then(|pair| Some((pair, *self.near.get(&pair)?)))
         else {
             return Ok(());
         };
@@ -261,7 +274,10 @@ impl World {
             self.nodes[node].refused = Some(why.to_owned());
             // A slave that is at the very begin of a file has the one before it compared.
             let is_so = promise.end < self.ledger.promises[0].start + 256;
-            demand!(is_so, "slave {node} is refused, and it is not behind: {why}");
+            demand!(
+                is_so,
+                "slave {node} is refused, and it is not behind: {why}"
+            );
         } else {
             self.note_plain_end(why)?;
         }
@@ -276,7 +292,10 @@ impl World {
             // A broker waits longer before it asks again.
             self.nodes[node].refused = Some(why.to_owned());
             let is_so = self.ledger.promises[node].has_diverged();
-            demand!(is_so, "slave {node} refuses its master, and has its log: {why}");
+            demand!(
+                is_so,
+                "slave {node} refuses its master, and has its log: {why}"
+            );
             return Ok(());
         }
         self.note_plain_end(why)
@@ -292,8 +311,8 @@ impl World {
 
     /// Whether a node is connected, by its role.
     pub(crate) fn is_linked(&self, node: usize) -> bool {
-        self.nodes[node].process.as_ref().is_some_and(|process| {
-            matches!(&process.duty, Duty::Slave { link, .. } if link.is_some())
-        })
+        self.nodes[node].process.as_ref().is_some_and(
+            |process| matches!(&process.duty, Duty::Slave { link, .. } if link.is_some()),
+        )
     }
 }

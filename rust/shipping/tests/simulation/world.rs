@@ -9,6 +9,7 @@ use mqcore_engine::store::Standby;
 use mqcore_record::{Host, Message};
 use mqcore_shipping::{Follower, Shipping, Slaves};
 
+use super::copying::Copying;
 use super::count::Count;
 use super::dice::Dice;
 use super::flaw::Flaw;
@@ -81,7 +82,9 @@ impl World {
             agenda: BinaryHeap::new(),
             planned: 0,
             network: Network::new(seed ^ 0x6e65_7477_6f72_6b),
-            nodes: (0..replicas).map(|node| Node::new(&options, node)).collect(),
+            nodes: (0..replicas)
+                .map(|node| Node::new(&options, node))
+                .collect(),
             near: BTreeMap::new(),
             strangers: Vec::new(),
             ledger: Ledger::new(replicas, options.promise()),
@@ -268,7 +271,8 @@ impl World {
         let incarnation = self.nodes[node].incarnation;
         let is_reached = self.nodes[0].process.is_some()
             && self.nodes[0].paused_until_ms <= self.now_ms
-            && !self.dice.once_in(8);
+            && !self.dice.once_in(8)
+            && !self.is_let_wait(node);
         if !is_reached {
             let retry_ms = self.options.retry_ms;
             self.plan(retry_ms, Event::Connect { node, incarnation });
@@ -283,7 +287,12 @@ impl World {
             && let Duty::Slave { walk, link } = &mut process.duty
         {
             let store = std::sync::Arc::clone(&process.store);
-            let follower = Follower::new(store, std::sync::Arc::clone(walk), timing);
+            let follower = if self.flaw.is_some_and(|flaw| flaw.copies_all(node)) {
+                Copying::official(store)
+            } else {
+                let walk = std::sync::Arc::clone(walk);
+                Copying::Ours(Box::new(Follower::new(store, walk, timing)))
+            };
             *link = Some(Box::new(Link {
                 wire: near,
                 follower,
@@ -338,7 +347,10 @@ impl World {
         let Some(process) = &self.nodes[0].process else {
             return Ok(());
         };
-        let (store, wakes) = (std::sync::Arc::clone(&process.store), process.wakes_on_growth);
+        let (store, wakes) = (
+            std::sync::Arc::clone(&process.store),
+            process.wakes_on_growth,
+        );
         let incarnation = self.nodes[0].incarnation;
         self.count.sent += 1;
         if store.replica().standby() == Standby::NotEnough {
