@@ -71,8 +71,8 @@ impl Flaw {
             }
             Self::AheadGoesOn => {
                 options.loses_power = true;
-                options.is_synced[0] = false;
                 options.at_least(2);
+                options.is_synced.fill(false);
             }
             Self::MissingReportCounts | Self::OneSlaveTwice => {
                 options.rule.in_sync_replicas = 3;
@@ -80,10 +80,8 @@ impl Flaw {
             }
             Self::WaitsForNobody => options.rule.in_sync_replicas = 1,
             Self::HeaderWithoutBody => options.batch_len_bytes = 50,
-            Self::ProbeCounts
-            | Self::ReportAboveOwnEnd
-            | Self::ReportBeforeAppend
-            | Self::FreshInTheMiddle => {}
+            Self::ProbeCounts | Self::ReportAboveOwnEnd | Self::ReportBeforeAppend => {}
+            Self::FreshInTheMiddle => options.is_synced.fill(false),
         }
         options.at_least(options.rule.in_sync_replicas - 1);
     }

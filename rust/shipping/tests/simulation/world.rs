@@ -256,6 +256,10 @@ impl World {
             seen: vec![0; QUEUE_KEYS.len()],
         });
         self.check_opened(node)?;
+        if node == 0 {
+            self.bounds
+                .note(self.ledger.sent.last().map_or(0, |sent| sent.begin));
+        }
         let work_ms = self.dice.below(100);
         self.plan(work_ms, Event::Work { node, incarnation });
         if node == 0 {
@@ -402,7 +406,6 @@ impl World {
             status: None,
         };
         self.trace.note(at.end());
-        self.bounds.note(at.physical_offset);
         self.ledger.appended(&bytes, sent)?;
         if let Some(flaw) = self.flaw {
             self.bend_marks(flaw);
