@@ -83,7 +83,7 @@ pub(crate) struct Ledger {
     pub(crate) promises: Vec<Promise>,
     /// The replicated mark of this start of the master.
     pub(crate) replicated: u64,
-    places: BTreeMap<(QueueKey, u64), u64>,
+    offsets_of_queues: BTreeMap<(QueueKey, u64), u64>,
     /// What the master's log was before each loss of a tail.
     lost: Vec<Vec<u8>>,
 }
@@ -97,7 +97,7 @@ impl Ledger {
             rule,
             promises: vec![Promise::default(); replicas],
             replicated: 0,
-            places: BTreeMap::new(),
+            offsets_of_queues: BTreeMap::new(),
             lost: Vec::new(),
         }
     }
@@ -119,7 +119,7 @@ impl Ledger {
 
     /// A message was appended.
     pub(crate) fn appended(&mut self, bytes: &[u8], sent: Sent) -> Checked {
-        let place = (sent.queue_key, sent.queue_offset);
+        let slot = (sent.queue_key, sent.queue_offset);
         self.history.extend_from_slice(bytes);
         demand!(
             self.history.len() as u64 == sent.end,
@@ -127,10 +127,10 @@ impl Ledger {
             self.history.len(),
             sent.end
         );
-        let before = self.places.insert(place, sent.begin);
+        let before = self.offsets_of_queues.insert(slot, sent.begin);
         demand!(
             before.is_none(),
-            "{place:?} was given to the message at {before:?}, and is given to one at {}",
+            "{slot:?} was given to the message at {before:?}, and is given to one at {}",
             sent.begin
         );
         self.sent.push(sent);
@@ -141,8 +141,10 @@ impl Ledger {
     }
 
     /// Where the message of a queue lies that readers see at an offset.
-    pub(crate) fn place(&self, queue_key: QueueKey, queue_offset: u64) -> Option<u64> {
-        self.places.get(&(queue_key, queue_offset)).copied()
+    pub(crate) fn physical_offset(&self, queue_key: QueueKey, queue_offset: u64) -> Option<u64> {
+        self.offsets_of_queues
+            .get(&(queue_key, queue_offset))
+            .copied()
     }
 
     /// The master has lost what is behind `end`: the power was gone, and nothing was promised about it.
@@ -152,7 +154,8 @@ impl Ledger {
         }
         self.history.truncate(end as usize);
         while let Some(last) = self.sent.pop_if(|last| last.end > end) {
-            self.places.remove(&(last.queue_key, last.queue_offset));
+            self.offsets_of_queues
+                .remove(&(last.queue_key, last.queue_offset));
         }
         for promise in &mut self.promises {
             promise.agrees_to = promise.agrees_to.min(end);

@@ -9,6 +9,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod copying;
 mod count;
 mod dice;
 mod duties;

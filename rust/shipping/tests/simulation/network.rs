@@ -199,7 +199,7 @@ impl Network {
         direction.black_until_ms = direction.black_until_ms.max(until_ms);
     }
 
-    /// The machine of `side` is without power: its end is gone, and nobody is told.
+    /// The machine of `side` is without power: its end is gone, and nobody learns it.
     pub(crate) fn vanish(&self, pair: Pair, side: Side) {
         let mut cables = self.0.borrow_mut();
         let connection = &mut cables.connections[pair];

@@ -11,8 +11,9 @@ use mqcore_engine::error::Result;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::{OpenHow, Store};
 use mqcore_replica::RecordWalk;
-use mqcore_shipping::{Follower, Slaves, walk_of};
+use mqcore_shipping::{Slaves, walk_of};
 
+use super::copying::Copying;
 use super::network::Wire;
 use super::options::Options;
 
@@ -33,7 +34,7 @@ pub(crate) enum Duty {
 /// A slave's connection.
 pub(crate) struct Link {
     pub(crate) wire: Wire,
-    pub(crate) follower: Follower<TwinDisk, ManualClock>,
+    pub(crate) follower: Copying,
     pub(crate) has_begun: bool,
     /// The incarnation of the master that has accepted it.
     pub(crate) master: u32,

@@ -84,6 +84,13 @@ impl Options {
         }
     }
 
+    /// Makes it so many slaves at the least.
+    pub(crate) fn at_least(&mut self, slaves: usize) {
+        self.slaves = self.slaves.max(slaves);
+        self.is_synced.resize(self.slaves + 1, false);
+        self.drift_ppm.resize(self.slaves + 1, 0);
+    }
+
     /// What an acknowledgement means at the least.
     pub(crate) fn promise(&self) -> Rule {
         let rule = &self.rule;

@@ -153,13 +153,13 @@ impl World {
                     break;
                 }
                 for unit in units {
-                    let place = self.ledger.place(queue_key, from);
-                    let is_known = place == u64::try_from(unit.physical_offset).ok();
+                    let expected = self.ledger.physical_offset(queue_key, from);
+                    let is_known = expected == u64::try_from(unit.physical_offset).ok();
                     let is_own = self.ledger.promises[node].has_diverged();
                     demand!(
                         unit.is_blank() || is_known || is_own,
                         "{queue_key:?} {from} of node {node} is the message at {}, and the master's \
-                         is at {place:?}",
+                         is at {expected:?}",
                         unit.physical_offset
                     );
                     from += 1;

@@ -9,6 +9,7 @@ use mqcore_engine::store::Standby;
 use mqcore_record::{Host, Message};
 use mqcore_shipping::{Follower, Shipping, Slaves};
 
+use super::copying::Copying;
 use super::count::Count;
 use super::dice::Dice;
 use super::flaw::Flaw;
@@ -255,6 +256,10 @@ impl World {
             seen: vec![0; QUEUE_KEYS.len()],
         });
         self.check_opened(node)?;
+        if node == 0 {
+            self.bounds
+                .note(self.ledger.sent.last().map_or(0, |sent| sent.begin));
+        }
         let work_ms = self.dice.below(100);
         self.plan(work_ms, Event::Work { node, incarnation });
         if node == 0 {
@@ -270,7 +275,8 @@ impl World {
         let incarnation = self.nodes[node].incarnation;
         let is_reached = self.nodes[0].process.is_some()
             && self.nodes[0].paused_until_ms <= self.now_ms
-            && !self.dice.once_in(8);
+            && !self.dice.once_in(8)
+            && !self.is_let_wait(node);
         if !is_reached {
             let retry_ms = self.options.retry_ms;
             self.plan(retry_ms, Event::Connect { node, incarnation });
@@ -285,7 +291,12 @@ impl World {
             && let Duty::Slave { walk, link } = &mut process.duty
         {
             let store = std::sync::Arc::clone(&process.store);
-            let follower = Follower::new(store, std::sync::Arc::clone(walk), timing);
+            let follower = if self.flaw.is_some_and(|flaw| flaw.copies_all(node)) {
+                Copying::official(store)
+            } else {
+                let walk = std::sync::Arc::clone(walk);
+                Copying::Ours(Box::new(Follower::new(store, walk, timing)))
+            };
             *link = Some(Box::new(Link {
                 wire: near,
                 follower,
@@ -395,7 +406,6 @@ impl World {
             status: None,
         };
         self.trace.note(at.end());
-        self.bounds.note(at.physical_offset);
         self.ledger.appended(&bytes, sent)?;
         if let Some(flaw) = self.flaw {
             self.bend_marks(flaw);
