@@ -107,6 +107,9 @@ pub(crate) struct Peer<D: Disk, S> {
     requested: Option<u64>,
     /// Where its copy begins, when it has none and that is not the begin of the log.
     pub(crate) begun_at: Option<u64>,
+    /// What had been sent to it when somebody else connected from its host: a report of less may have been on
+    /// its way then, from a slave that has come back since.
+    sent_before_other: u64,
     /// Behind the last byte that was sent to it.
     pub(crate) sent_end: u64,
     /// Whether it has reported since somebody else connected from its host: until then both may be one
@@ -142,6 +145,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             frames: None,
             requested: None,
             begun_at: None,
+            sent_before_other: 0,
             sent_end: 0,
             is_known: true,
         }
@@ -154,7 +158,10 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
 
     /// Somebody connects from `address`.
     pub(crate) fn note_other(&mut self, address: &str) {
-        self.is_known &= host_of(address) != host_of(&self.address);
+        if host_of(address) == host_of(&self.address) {
+            self.is_known = false;
+            self.sent_before_other = self.sent_end;
+        }
     }
 
     /// How far it is, where that counts.
@@ -165,8 +172,8 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
     /// What it acknowledges: what it has got over this connection, and what that goes on from. Its request
     /// alone shows only how long its log is, not whose.
     pub(crate) fn acknowledged(&self) -> Option<u64> {
-        let reported = self.reported()?;
-        Some(reported).filter(|end| self.requested.is_some_and(|begin| *end > begin))
+        let proof = self.requested?.max(self.sent_before_other);
+        self.reported().filter(|end| *end > proof)
     }
 
     /// Whether its next report is due at once.

@@ -81,8 +81,8 @@ pub struct Slaves<D: Disk, C: Clock, S> {
     /// What slaves have reported, and what they acknowledge, for one turn.
     reported: Vec<u64>,
     acknowledged: Vec<u64>,
-    /// Where the log ended before there was anybody, or what was sent since: a slave that holds more has it
-    /// from a log that lost it.
+    /// Where the log ended when it was opened after an end that may have lost some of it, or what was sent
+    /// since: a slave that holds more has it from the log that lost it.
     known_end: u64,
     /// Slaves that acknowledge nothing while something waits that they have not got.
     begun: Vec<Begun>,
@@ -121,8 +121,14 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
         if how.quorum.is_some() {
             store.replica().require();
         }
+        // After a clean end nothing was lost, and whatever a slave holds that was copied elsewhere is ours.
+        let known_end = if store.report().was_clean {
+            u64::MAX
+        } else {
+            store.replica().appended()
+        };
         let mut slaves = Self {
-            known_end: store.replica().appended(),
+            known_end,
             store,
             how,
             peers: Vec::new(),

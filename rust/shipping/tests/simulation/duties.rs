@@ -134,7 +134,7 @@ impl World {
     /// Something that the other threads of a store do.
     pub(crate) fn work(&mut self, node: usize) -> Checked {
         let incarnation = self.nodes[node].incarnation;
-        let in_ms = self.dice.from_to(5, 300);
+        let in_ms = self.dice.between(5, 300);
         self.plan(in_ms, Event::Work { node, incarnation });
         let Some(store) = self.nodes[node].store().cloned() else {
             return Ok(());

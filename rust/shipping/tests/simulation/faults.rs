@@ -31,7 +31,7 @@ impl World {
             self.nodes[node].refused = None;
             self.empty(node)?;
         }
-        let in_ms = self.dice.from_to(1, 2 * self.options.fault_every_ms);
+        let in_ms = self.dice.between(1, 2 * self.options.fault_every_ms);
         self.plan(in_ms, Event::Fault);
         let node = self.dice.below(self.nodes.len() as u64) as usize;
         match self.dice.below(20) {
@@ -64,7 +64,7 @@ impl World {
             1 | 2 => {
                 self.count.cuts += 1;
                 let bytes = self.dice.pick(&[1, 5, 12, 30, 300, 5_000]);
-                let bytes = self.dice.from_to(1, bytes);
+                let bytes = self.dice.between(1, bytes);
                 self.network.cut_behind(pair, side, bytes);
             }
             3 => {
@@ -94,7 +94,7 @@ impl World {
     fn plan_stop(&mut self, node: usize) {
         let twin = &self.nodes[node].twin;
         if self.nodes[node].process.is_some() && !twin.is_stopped() {
-            let calls = twin.calls() + self.dice.from_to(1, 6);
+            let calls = twin.calls() + self.dice.between(1, 6);
             twin.stop_at_call(calls);
             self.trace
                 .line(|| format!("node {node} will stop at call {calls}"));

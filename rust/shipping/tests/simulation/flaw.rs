@@ -123,8 +123,8 @@ impl Flaw {
 }
 
 impl World {
-    /// A slave that is ahead stands still until its master's log has grown as far: no master of ours lets it
-    /// on before.
+    /// A slave that is ahead waits until its master's log has grown as far: no master of ours lets it on
+    /// before.
     pub(crate) fn is_let_wait(&self, node: usize) -> bool {
         let promise = &self.ledger.promises[node];
         self.flaw == Some(Flaw::AheadGoesOn) && promise.end > self.ledger.end()

@@ -322,7 +322,7 @@ impl Read for Wire {
         }
         let there = direction.arrived.len().min(buffer.len());
         let len = if cables.dice.once_in(3) {
-            cables.dice.from_to(1, there as u64) as usize
+            cables.dice.between(1, there as u64) as usize
         } else {
             there
         };
@@ -354,13 +354,13 @@ impl Write for Wire {
             return Err(failed(ErrorKind::WouldBlock));
         }
         let len = if self.side == Side::Far && cables.dice.once_in(4) {
-            cables.dice.from_to(1, free as u64) as usize
+            cables.dice.between(1, free as u64) as usize
         } else {
             free
         };
         let (least, most) = direction.latency_ms;
         let last_ms = direction.under_way.back().map_or(0, |(due, _)| *due);
-        let due_ms = last_ms.max(now_ms + cables.dice.from_to(least, most));
+        let due_ms = last_ms.max(now_ms + cables.dice.between(least, most));
         let tap = cables.tap.as_mut();
         let bytes = &bytes[..len];
         let bytes = tap.map_or_else(|| bytes.to_vec(), |tap| tap(self.pair, self.side, bytes));

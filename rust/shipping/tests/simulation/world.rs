@@ -13,14 +13,19 @@ use super::copying::Copying;
 use super::count::Count;
 use super::dice::Dice;
 use super::flaw::Flaw;
-use super::ledger::{Checked, Ledger, Sent};
+use super::ledger::{Checked, Ledger, QueueKey, Sent};
 use super::network::{Network, Pair, Side};
 use super::node::{Duty, Link, Node, Process};
 use super::options::Options;
 use super::trace::Trace;
 
 /// Topics and queues that messages go to.
-pub(crate) const QUEUE_KEYS: [(&str, i32); 3] = [("T", 0), ("T", 1), ("Other", 0)];
+pub(crate) const QUEUE_KEYS: [QueueKey; 3] = [("T", 0), ("T", 1), ("Other", 0)];
+
+const HOST: Host = Host::V4 {
+    address: [127, 0, 0, 1],
+    port: 10911,
+};
 
 /// What is planned. A number of a node goes with the incarnation that it is planned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +86,7 @@ impl World {
             now_ms: 0,
             agenda: BinaryHeap::new(),
             planned: 0,
-            network: Network::new(seed ^ 0x6e65_7477_6f72_6b),
+            network: Network::new(seed ^ 0x006e_6574_776f_726b),
             nodes: (0..replicas)
                 .map(|node| Node::new(&options, node))
                 .collect(),
@@ -330,20 +335,30 @@ impl World {
 
     fn burst(&mut self) -> Checked {
         let every_ms = self.options.burst_every_ms;
-        let in_ms = self.dice.from_to(1, 2 * every_ms);
+        let in_ms = self.dice.between(1, 2 * every_ms);
         self.plan(in_ms, Event::Burst);
         let is_up = self.nodes[0].process.is_some() && self.nodes[0].paused_until_ms <= self.now_ms;
         if !is_up || !self.is_loaded {
             return Ok(());
         }
         self.nodes[0].pass_to(self.now_ms);
-        for _ in 0..self.dice.from_to(1, 4) {
+        for _ in 0..self.dice.between(1, 4) {
             self.send()?;
             if self.nodes[0].process.is_none() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// A body that no other message has, and where it goes.
+    fn next_body(&mut self) -> (QueueKey, Vec<u8>) {
+        self.sent_number += 1;
+        let queue_key = self.dice.pick(&QUEUE_KEYS);
+        let len = self.dice.between(1, self.options.body_len_max) as usize;
+        let mut body = format!("{:x}.", self.sent_number).into_bytes();
+        body.resize(len.max(body.len()), b'a' + (self.sent_number % 26) as u8);
+        (queue_key, body)
     }
 
     /// Sends a message, as the fast path does: looks before the append, and parks what waits.
@@ -361,18 +376,10 @@ impl World {
             self.count.refused += 1;
             return Ok(());
         }
-        self.sent_number += 1;
-        let queue_key = self.dice.pick(&QUEUE_KEYS);
-        let len = self.dice.from_to(1, self.options.body_len_max) as usize;
-        let mut body = format!("{:x}.", self.sent_number).into_bytes();
-        body.resize(len.max(body.len()), b'a' + (self.sent_number % 26) as u8);
-        let host = Host::V4 {
-            address: [127, 0, 0, 1],
-            port: 10911,
-        };
+        let (queue_key, body) = self.next_body();
         let message = Message {
             born_timestamp_ms: 1,
-            ..Message::of(queue_key.0, queue_key.1, &body, host)
+            ..Message::of(queue_key.0, queue_key.1, &body, HOST)
         };
         let appended = store.writer().append(&message);
         if self.has_met_stop(0) {
