@@ -217,6 +217,21 @@ class Program:
         """Ends it with kill -9."""
         self._end(signal.SIGKILL)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and nobody has ended it."""
+        return self._process is not None
+
+    def pause(self) -> None:
+        """Stops its threads where they are (SIGSTOP), if it runs."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets it go on (SIGCONT), if it runs."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
     def start_error(self, what: str) -> StartError:
         """Returns what to raise where it is of no use, with the warnings of its log."""
         return StartError(what, complaints(self._home, []))
