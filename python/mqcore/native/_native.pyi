@@ -24,6 +24,7 @@ from mqcore.native.store import BatchMessage
 from mqcore.native.transactions import CheckRules
 
 __all__ = [
+    "Alteration",
     "Appended",
     "AppendedMany",
     "Blank",
@@ -39,6 +40,7 @@ __all__ = [
     "DrainedRequest",
     "EncodedParts",
     "EndedLink",
+    "EpochEntry",
     "FastPathConnection",
     "FastPathDrained",
     "FileSize",
@@ -52,6 +54,7 @@ __all__ = [
     "Handed",
     "IndexCapacity",
     "IndexHeader",
+    "LogPositions",
     "LogRange",
     "Message",
     "NativeFastPath",
@@ -75,6 +78,7 @@ __all__ = [
     "RecordBatch",
     "RememberedSends",
     "RemovedFiles",
+    "ReplicationEpochs",
     "ReplicationMaster",
     "ReplicationSlave",
     "RetryTopic",
@@ -86,6 +90,7 @@ __all__ = [
     "SlaveProgress",
     "SlaveState",
     "Stats",
+    "SyncState",
     "Tally",
     "Ticked",
     "TimedTopic",

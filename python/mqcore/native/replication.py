@@ -43,7 +43,7 @@ class ReplicationMembership(NamedTuple):
 
     Attributes:
         controller_id: The own id.
-        acks_whole_set: A send waits for every member of the sync-state set (`allAckInSyncStateSet`).
+        acks_whole_set: A send waits for the whole sync-state set (`allAckInSyncStateSet`).
         in_sync_replicas: Copies that a send waits for otherwise, the master's among them.
         in_sync_replicas_min: With fewer in the set, the master among them, nothing is stored.
         behind_max_ms: A member that is behind for longer is to leave the set

@@ -16,8 +16,8 @@
 //! | `locked` | the fast paths of the loops, each behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
-//! | `membership` | the classes of a replica under a controller |
 //! | `replication` | the classes over the threads of replication |
+//! | `membership` | the classes of a replica under a controller |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
 //! | `many` | the columns of `append_many` |

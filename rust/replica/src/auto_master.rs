@@ -1,5 +1,5 @@
 //! The link of a master to one slave in controller mode (`AutoSwitchHAConnection`): the slave introduces
-//! itself, is told our epochs, cuts its log where it must, and asks to go on from its end. A body never
+//! itself, gets our epochs, cuts its log where it must, and asks to go on from its end. A body never
 //! crosses an epoch, and carries its own: an official master names the next one in the last body of an epoch,
 //! so that its slaves write down an epoch before they have the log up to its begin.
 
@@ -37,8 +37,8 @@ pub struct AutoSwitchMasterLink {
     partial_len: usize,
     slave: Option<Introduction>,
     is_greeted: bool,
-    /// The confirm offset that the slave was told last.
-    told: u64,
+    /// The confirm offset that the slave knows.
+    announced_confirm: u64,
 }
 
 impl AutoSwitchMasterLink {
@@ -60,7 +60,7 @@ impl AutoSwitchMasterLink {
             partial_len: 0,
             slave: None,
             is_greeted: false,
-            told: 0,
+            announced_confirm: 0,
         }
     }
 
@@ -171,7 +171,7 @@ impl AutoSwitchMasterLink {
                     body_len_max,
                 }
             }
-            Step::Wait { wait_ms } if self.tells_confirm(source.confirm) => {
+            Step::Wait { wait_ms } if self.must_announce_confirm(source.confirm) => {
                 let due_ms = self.course.heartbeat_in_ms(CONFIRM_HEARTBEAT_MS, now_ms);
                 if due_ms == 0 {
                     let offset = self.course.sent_end();
@@ -186,15 +186,15 @@ impl AutoSwitchMasterLink {
     }
 
     /// Whether the slave has something that it does not know to be confirmed.
-    fn tells_confirm(&self, confirm: u64) -> bool {
+    fn must_announce_confirm(&self, confirm: u64) -> bool {
         let acknowledged = self.course.acknowledged();
-        acknowledged.is_some_and(|end| confirm.min(end) > self.told)
+        acknowledged.is_some_and(|end| confirm.min(end) > self.announced_confirm)
     }
 
     /// The header of what [`AutoSwitchMasterLink::step`] wants to be sent from `offset` on, for a body of
     /// `len_bytes`.
     pub fn head(&mut self, source: Source<'_>, offset: u64, len_bytes: u32) -> Transfer {
-        self.told = source.confirm;
+        self.announced_confirm = source.confirm;
         let (entry, _) = entry_at(source.epochs, offset);
         Transfer {
             len_bytes,

@@ -1,7 +1,7 @@
 //! The link of a slave to its master in controller mode (`AutoSwitchHAClient`): it introduces itself,
 //! compares the epochs of the two logs, and goes on from its end, which it reports at once: official slaves
 //! leave their master waiting for five seconds. Where our log goes on behind the last common place the link
-//! ends and says where the log must be cut: nothing is cut here.
+//! ends and reports where the log must be cut: nothing is cut here.
 //!
 //! An epoch is written down once the log has come up to its begin, and before any byte of it, so that the
 //! table is never about what the log has not.
@@ -48,7 +48,7 @@ pub struct AutoSwitchSlaveLink {
     last_epoch: Option<EpochEntry>,
     /// The epoch that begins where our log will soon end.
     coming: Option<EpochEntry>,
-    /// The confirm offset that the master has told last.
+    /// The confirm offset that the master has sent last.
     confirm: u64,
 }
 
@@ -139,21 +139,21 @@ impl AutoSwitchSlaveLink {
             return Ok(Followed::Agreed(None));
         }
         let end = self.intake.end();
-        let place = ours
+        let common = ours
             .consistent(end, theirs, their_end)
             .ok_or(LinkFault::NoCommonEpoch {
                 theirs: theirs.last_epoch(),
                 ours: ours.last_epoch(),
             })?;
-        if place.offset < end {
+        if common.offset < end {
             return Err(LinkFault::CutNeeded {
-                offset: place.offset,
-                epoch: place.epoch,
+                offset: common.offset,
+                epoch: common.epoch,
             });
         }
         let mut entries = ours.entries().iter();
-        self.last_epoch = entries.rfind(|entry| entry.epoch <= place.epoch).copied();
-        Ok(Followed::Agreed(Some(place.epoch)))
+        self.last_epoch = entries.rfind(|entry| entry.epoch <= common.epoch).copied();
+        Ok(Followed::Agreed(Some(common.epoch)))
     }
 
     /// Takes a header: what is to be done before its body, if anything.
@@ -196,7 +196,7 @@ impl AutoSwitchSlaveLink {
         self.intake.check(now_ms)
     }
 
-    /// Up to where the master has told that the log is confirmed; our log may end before.
+    /// Up to where the log is confirmed, as the master has sent it; our log may end before.
     #[must_use]
     pub fn confirm(&self) -> u64 {
         self.confirm

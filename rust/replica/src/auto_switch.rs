@@ -188,13 +188,15 @@ impl Transfer {
         let len_bytes = u32::try_from(len)
             .ok()
             .filter(|len| *len as usize + TRANSFER_LEN_BYTES <= FRAME_LEN_MAX_BYTES);
-        let place = u64::try_from(offset).ok();
+        let physical_offset = u64::try_from(offset).ok();
         let is_heartbeat = len == 0 && offset == -1;
         match (state, len_bytes, u64::try_from(start)) {
-            (STATE_TRANSFER, Some(len_bytes), Ok(start)) if place.is_some() || is_heartbeat => {
+            (STATE_TRANSFER, Some(len_bytes), Ok(start))
+                if physical_offset.is_some() || is_heartbeat =>
+            {
                 Ok(Self {
                     len_bytes,
-                    offset: place,
+                    offset: physical_offset,
                     entry: EpochEntry {
                         epoch: int(bytes, 16),
                         start,

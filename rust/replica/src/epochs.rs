@@ -222,10 +222,10 @@ fn entry_of(line: &str) -> Result<EpochEntry, String> {
 
 impl From<Consistent> for LinkFault {
     /// A log that goes on behind the place must be cut there first.
-    fn from(place: Consistent) -> Self {
+    fn from(common: Consistent) -> Self {
         Self::CutNeeded {
-            offset: place.offset,
-            epoch: place.epoch,
+            offset: common.offset,
+            epoch: common.epoch,
         }
     }
 }

@@ -21,6 +21,27 @@ pub enum LinkFault {
         /// Where the master's log ends.
         end: u64,
     },
+    /// A slave holds what its master has not sent it.
+    #[error(
+        "the slave is ahead: it reports {reported}, and our log was there up to {known_end} when it was \
+         opened, and was sent no farther since. One of the two has lost messages, or they were never \
+         copies of each other: compare them, and empty the store of the one that is to be filled anew"
+    )]
+    NeverSent {
+        /// What it reported first.
+        reported: u64,
+        /// Where the log ended when it was opened, or what was sent since.
+        known_end: u64,
+    },
+    /// A slave's log has other bytes than its master's.
+    #[error(
+        "the master's bytes at {offset} are not ours: the two logs are no copies of each other there. \
+         Compare them, and empty the store of the one that is to be filled anew"
+    )]
+    OtherBytes {
+        /// Where they lie.
+        offset: u64,
+    },
     /// What a slave wants was removed.
     #[error(
         "the slave wants to go on at {reported}, and our log begins at {start}: what is between was \

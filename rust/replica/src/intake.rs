@@ -104,9 +104,10 @@ impl Intake {
     /// What is to be reported, where something is; `held` is the end of what we hold as durably as our
     /// settings promise. The first report is the request, and names the end of the log whatever is durable.
     pub(crate) fn report(&mut self, held: u64, now_ms: u64) -> Option<u64> {
+        let held = held.min(self.end);
         let end = match self.reported {
             None => self.end,
-            Some(reported) if held > reported => held.min(self.end),
+            Some(reported) if held > reported => held,
             Some(reported) if self.is_heartbeat_due(now_ms) => reported,
             Some(_) => return None,
         };

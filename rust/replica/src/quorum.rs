@@ -46,10 +46,12 @@ pub struct QuorumDecision {
 }
 
 impl QuorumRule {
-    /// Decides by what slaves have reported, for a log that ends at `end`; the reports are put in order.
+    /// Decides by how far slaves are, and by what they acknowledge, for a log that ends at `end`: a slave
+    /// that has come back is there, and acknowledges what it is sent from then on. What is acknowledged is
+    /// put in order.
     #[must_use]
-    pub fn decide(&self, reported: &mut [u64], end: u64) -> QuorumDecision {
-        reported.sort_unstable_by(|one, other| other.cmp(one));
+    pub fn decide(&self, reported: &[u64], acknowledged: &mut [u64], end: u64) -> QuorumDecision {
+        acknowledged.sort_unstable_by(|one, other| other.cmp(one));
         let nearer = |gap: u64| {
             reported
                 .iter()
@@ -72,7 +74,7 @@ impl QuorumRule {
         };
         let last = copies
             .checked_sub(COPIES_MIN)
-            .and_then(|at| reported.get(at));
+            .and_then(|at| acknowledged.get(at));
         QuorumDecision {
             replicated: last.copied().unwrap_or(0),
             standby,
@@ -93,7 +95,7 @@ mod tests {
     };
 
     fn decided(rule: QuorumRule, reported: &[u64]) -> (u64, Standby) {
-        let decision = rule.decide(&mut reported.to_vec(), 1_000);
+        let decision = rule.decide(reported, &mut reported.to_vec(), 1_000);
         (decision.replicated, decision.standby)
     }
 
@@ -121,6 +123,20 @@ mod tests {
         assert_eq!(decided(rule, &[950, 940]), (940, Standby::Reachable));
         assert_eq!(decided(rule, &[10, 950, 940]), (940, Standby::Reachable));
         assert_eq!(decided(rule, &[950, 10]), (10, Standby::Unavailable));
+    }
+
+    #[test]
+    fn a_slave_that_is_back_is_waited_for_and_acknowledges_nothing_yet() {
+        let decision = RULE.decide(&[990, 700], &mut [700, 0], 1_000);
+        assert_eq!(
+            (decision.replicated, decision.standby),
+            (700, Standby::Reachable)
+        );
+        let decision = RULE.decide(&[990], &mut [0], 1_000);
+        assert_eq!(
+            (decision.replicated, decision.standby),
+            (0, Standby::Reachable)
+        );
     }
 
     #[test]

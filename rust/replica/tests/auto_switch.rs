@@ -211,7 +211,7 @@ fn a_divergent_tail_must_be_cut_and_is_equal_behind_it() {
 }
 
 #[test]
-fn two_masters_at_one_place_are_two_epochs() {
+fn two_masters_at_one_offset_are_two_epochs() {
     let (mut first, mut second) = (Log::default(), Log::default());
     for log in [&mut first, &mut second] {
         log.write(1, 30);
@@ -275,7 +275,7 @@ fn frames_out_of_turn_and_foreign_ids_end_the_link() {
 }
 
 #[test]
-fn a_confirm_offset_is_told_soon() {
+fn a_confirm_offset_is_announced_soon() {
     let log = master_log();
     let mut source = log.source();
     source.confirm = 10;

@@ -61,7 +61,7 @@ impl<D: Disk> Epochs<D> {
     }
 
     /// The store leads `epoch` from `end`, the end of its log, on; where that begins. An epoch that is the
-    /// last one already goes on where `goes_on` says that nothing of it can be lost. Else it begins anew, as
+    /// last one already goes on where `goes_on` is set: nothing of it can be lost then. Else it begins anew, as
     /// in RocketMQ: slaves then cut what they have of it.
     ///
     /// A log without any epoch is of this one from `log_start`, its first byte, on.

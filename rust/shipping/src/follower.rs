@@ -12,7 +12,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::Store;
+use mqcore_engine::store::{Store, WholeRecords};
 use mqcore_replica::{
     AutoSwitchSlaveLink, Followed, Introduction, LinkFault, Received, RecordWalk, SlaveLink, Timing,
 };
@@ -27,6 +27,27 @@ const HELD_LEN_MAX_BYTES: usize = 128 * 1024 * 1024;
 pub fn walk_of<D: Disk, C: Clock>(store: &Store<D, C>) -> RecordWalk {
     let replica = store.replica();
     RecordWalk::new(replica.appended(), replica.extent().file_len_bytes)
+}
+
+/// Bytes at the end of our log that a master sends once more when a connection is made: where its log has
+/// lost its end, and has grown beyond ours since, they differ, as each record has its time. A master asks for
+/// no proof, and official slaves give none: their logs and their master's differ from there on in silence.
+const COMPARED_BYTES: u64 = 64 * 1024;
+
+/// With fewer bytes of a file those of the file before it are compared, too: these hold the time of a record.
+const COMPARED_MIN_BYTES: u64 = 256;
+
+/// Where the master is to begin, for a log from `start` to `end`. In the last file where that has enough:
+/// the master may have removed the one before it.
+fn compared_from(start: u64, end: u64, file_len_bytes: u64) -> u64 {
+    let in_file = end % file_len_bytes;
+    let from = if in_file < COMPARED_MIN_BYTES {
+        COMPARED_BYTES
+    } else {
+        COMPARED_BYTES.min(in_file)
+    };
+    // To ask for 0 is to ask for the last file, as who holds nothing does.
+    end.saturating_sub(from).max(start).max(1).min(end)
 }
 
 /// What a slave under a controller follows by.
@@ -70,6 +91,8 @@ pub struct Follower<D: Disk, C: Clock> {
     walk: Arc<Mutex<RecordWalk>>,
     /// End of what is held as durably as the settings promise.
     held: u64,
+    /// Where the log ended when the connection was made: below it the master's bytes are compared with ours.
+    compared_to: u64,
     cut_at: Option<u64>,
 }
 
@@ -87,12 +110,15 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     pub fn new(store: Arc<Store<D, C>>, walk: Arc<Mutex<RecordWalk>>, timing: Timing) -> Self {
         let replica = store.replica();
         let end = replica.appended();
-        let link = SlaveLink::new(end, end == 0, timing, replica.elapsed_ms());
+        let extent = replica.extent();
+        let from = compared_from(extent.start, end, extent.file_len_bytes);
+        let link = SlaveLink::new(from, end == 0, timing, replica.elapsed_ms());
         Self {
             link: Link::Classic(link),
             store,
             walk,
             held: 0,
+            compared_to: end,
             cut_at: None,
         }
     }
@@ -115,11 +141,13 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             walk: Arc::new(Mutex::new(walk_of(&store))),
             store,
             held: 0,
+            // The epochs are compared.
+            compared_to: 0,
             cut_at: None,
         }
     }
 
-    /// Makes durable what the first report will name; to be called before anything else.
+    /// Makes durable what the first reports will name; to be called before anything else.
     ///
     /// # Errors
     /// Why the connection is to be closed.
@@ -127,7 +155,8 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     /// # Blocking
     /// As [`Follower::came`].
     pub fn begin(&mut self) -> Result<(), String> {
-        // The first report names the end of the log, and a master takes it for an acknowledgement.
+        // Where nothing is compared the first report names the end of the log, and masters of others take it
+        // for an acknowledgement.
         if self.make_durable()? {
             Ok(())
         } else {
@@ -236,7 +265,11 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         loop {
             match self.next(&mut bytes) {
                 Ok(Some(Followed::Log(Received::Bytes { offset, bytes }))) => {
-                    if offset.is_multiple_of(file_len_bytes) {
+                    let bytes = self.compare(offset, bytes)?;
+                    if bytes.is_empty() {
+                        continue;
+                    }
+                    if pieces.after.at().is_multiple_of(file_len_bytes) {
                         self.append(&mut pieces, &mut walk)?;
                     }
                     if let Err(fault) = pieces.after.take(bytes) {
@@ -265,6 +298,27 @@ impl<D: Disk, C: Clock> Follower<D, C> {
                 }
             }
         }
+    }
+
+    /// Compares what the master sends of what we hold with that; what is behind it.
+    fn compare<'a>(&self, offset: u64, bytes: &'a [u8]) -> Result<&'a [u8], String> {
+        let held = self.compared_to.saturating_sub(offset);
+        let held = usize::try_from(held).unwrap_or(usize::MAX).min(bytes.len());
+        let (mut theirs, behind) = bytes.split_at(held);
+        let mut at = offset;
+        while !theirs.is_empty() {
+            let read = self.store.replica().range(at, theirs.len());
+            let chunk = read.map_err(|error| error.to_string())?;
+            let chunk = chunk.ok_or_else(|| format!("our log has nothing at {at} any more"))?;
+            let ours = chunk.bytes.as_bytes();
+            let (front, rest) = theirs.split_at(ours.len().min(theirs.len()));
+            if front != ours {
+                return Err(LinkFault::OtherBytes { offset: at }.to_string());
+            }
+            at += front.len() as u64;
+            theirs = rest;
+        }
+        Ok(behind)
     }
 
     /// The next of what has come.
@@ -301,8 +355,12 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         }
         let replica = self.store.replica();
         let (all, after) = (&pieces.all, &pieces.after);
+        let whole_records = WholeRecords {
+            end: after.whole_end(),
+            store_ms: after.whole_ms(),
+        };
         match &mut self.link {
-            Link::Classic(_) => replica.append(walk.at(), all, after.whole_ms()),
+            Link::Classic(_) => replica.append(walk.at(), all, whole_records),
             Link::AutoSwitch { held, .. } => {
                 let end = replica.appended();
                 let whole = usize::try_from(after.whole_end().saturating_sub(end));
@@ -310,7 +368,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
                 let appended = if front.is_empty() {
                     Ok(())
                 } else {
-                    replica.append(end, &front, after.whole_ms())
+                    replica.append(end, &front, whole_records)
                 };
                 *held = rest.concat();
                 if held.len() > HELD_LEN_MAX_BYTES {

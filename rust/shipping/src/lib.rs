@@ -11,10 +11,10 @@
 //! | [`slave`] | one thread per connection to a master |
 //! | [`slaves`] | what the slaves of a master have reported, and what goes to them |
 //! | [`follower`] | a slave's end of one connection |
-//! | [`epochs`] | the epochs of a log and the file that keeps them |
-//! | `link` | a master's link in either dialect |
 //! | `peer` | one slave's connection, and what of a frame waits for it |
+//! | `link` | a master's link in either dialect |
 //! | [`ended`] | links that have ended, until they are asked for |
+//! | [`epochs`] | the epochs of a log and the file that keeps them |
 
 pub mod ended;
 pub mod epochs;

@@ -7,7 +7,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::segment::LogSlice;
 use mqcore_engine::store::Replica;
-use mqcore_replica::{Connected, LogSpan, Source, Standing, Step};
+use mqcore_replica::{Connected, LinkFault, LogSpan, Source, Standing, Step};
 
 use crate::link::Link;
 
@@ -103,6 +103,10 @@ pub(crate) struct Peer<D: Disk, S> {
     pub(crate) waits_to_write: bool,
     link: Link,
     frames: Option<Frames<D>>,
+    /// What it asked for.
+    requested: Option<u64>,
+    /// Behind the last byte that was sent to it.
+    pub(crate) sent_end: u64,
     /// Whether it has reported since somebody else connected from its host: until then both may be one
     /// slave, which has come back, and one slave does not count twice.
     is_known: bool,
@@ -134,6 +138,8 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             waits_to_write: false,
             link,
             frames: None,
+            requested: None,
+            sent_end: 0,
             is_known: true,
         }
     }
@@ -148,9 +154,16 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
         self.is_known &= host_of(address) != host_of(&self.address);
     }
 
-    /// What it has acknowledged, where that counts.
-    pub(crate) fn acknowledged(&self) -> Option<u64> {
+    /// How far it is, where that counts.
+    pub(crate) fn reported(&self) -> Option<u64> {
         self.link.acknowledged().filter(|_end| self.is_known)
+    }
+
+    /// What it acknowledges: what it has got over this connection, and what that goes on from. Its request
+    /// alone shows only how long its log is, not whose.
+    pub(crate) fn acknowledged(&self) -> Option<u64> {
+        let reported = self.reported()?;
+        Some(reported).filter(|end| self.requested.is_some_and(|begin| *end > begin))
     }
 
     /// Whether its next report is due at once.
@@ -158,11 +171,11 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
         self.link.reports_soon(now_ms)
     }
 
-    /// Reads what has come.
+    /// Reads what has come; `known_end` is the end of all that any slave may hold.
     ///
     /// # Errors
     /// Why the link is to be closed.
-    pub(crate) fn read(&mut self, log: LogSpan, now_ms: u64) -> Result<(), String> {
+    pub(crate) fn read(&mut self, log: LogSpan, known_end: u64, now_ms: u64) -> Result<(), String> {
         let mut bytes = [0; READ_LEN_BYTES];
         loop {
             match self.stream.read(&mut bytes) {
@@ -171,6 +184,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                     let came = bytes.get(..len).unwrap_or_default();
                     let fed = self.link.feed(came, log, now_ms);
                     fed.map_err(|fault| fault.to_string())?;
+                    self.note_request(known_end)?;
                     self.is_known = true;
                     if len < bytes.len() {
                         return Ok(());
@@ -180,6 +194,25 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
             }
+        }
+    }
+
+    /// Looks at what it asked for: no slave holds what no slave was sent. Where epochs were compared they
+    /// show whose log it is.
+    fn note_request(&mut self, known_end: u64) -> Result<(), String> {
+        if self.requested.is_some() {
+            return Ok(());
+        }
+        self.requested = self.link.acknowledged();
+        match self.requested {
+            Some(reported) if reported > known_end && self.identity().is_none() => {
+                let fault = LinkFault::NeverSent {
+                    reported,
+                    known_end,
+                };
+                Err(fault.to_string())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -233,6 +266,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                     let (link, bytes) = (&mut self.link, chunk.bytes);
                     self.frames = Some(Frames::of(link, source, offset, bytes, body_len_max));
                     self.link.sent(len, now_ms);
+                    self.sent_end = offset + len;
                     sent += len;
                 }
                 Step::Heartbeat { offset } => {

@@ -21,7 +21,7 @@ use crate::peer::{Left, Peer, span_of};
 /// While a connection takes nothing the silence of its slave is looked at this often.
 const SOCKET_WAIT_MAX_MS: u64 = 1_000;
 /// When sends wait for nobody any more, one that has looked a moment before may still be parked: what may be
-/// acknowledged is told again for so long, this often.
+/// acknowledged is announced again for so long, this often.
 const RESETTLE_MS: u64 = 100;
 const RESETTLE_INTERVAL_MS: u64 = 10;
 
@@ -65,8 +65,12 @@ pub struct Slaves<D: Disk, C: Clock, S> {
     store: Arc<Store<D, C>>,
     how: Shipping,
     peers: Vec<Peer<D, S>>,
-    /// What slaves have reported, for one turn.
+    /// What slaves have reported, and what they acknowledge, for one turn.
     reported: Vec<u64>,
+    acknowledged: Vec<u64>,
+    /// Where the log ended before there was anybody, or what was sent since: a slave that holds more has it
+    /// from a log that lost it.
+    known_end: u64,
     /// What was announced as replicated.
     replicated: u64,
     /// Of a master under a controller.
@@ -77,7 +81,7 @@ pub struct Slaves<D: Disk, C: Clock, S> {
     /// Where readers are let stop; `None` for the end of the log.
     confirmed: Option<Option<u64>>,
     waits: Waits,
-    /// Until when it is told again what may be acknowledged.
+    /// Until when it is announced again what may be acknowledged.
     resettle_until_ms: u64,
     wanted: bool,
 }
@@ -103,10 +107,12 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
             store.replica().require();
         }
         let mut slaves = Self {
+            known_end: store.replica().appended(),
             store,
             how,
             peers: Vec::new(),
             reported: Vec::new(),
+            acknowledged: Vec::new(),
             replicated: 0,
             membership: None,
             no_epochs: Arc::default(),
@@ -179,8 +185,10 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
             epochs: &epochs,
             confirm: replica.confirmed(),
         };
+        let known_end = &mut self.known_end;
         self.peers.retain_mut(|peer| {
             let left = peer.turn(replica, source, now_ms);
+            *known_end = (*known_end).max(peer.sent_end);
             peer.may_read = false;
             peer.waits_to_write = matches!(left, Ok(Left::Socket));
             match left {
@@ -199,11 +207,12 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
 
     /// Reads what slaves have reported.
     fn read(&mut self, log: LogSpan, now_ms: u64, ended: &mut impl FnMut(&str, String)) {
+        let known_end = self.known_end;
         self.peers.retain_mut(|peer| {
             if !peer.may_read {
                 return true;
             }
-            let read = peer.read(log, now_ms);
+            let read = peer.read(log, known_end, now_ms);
             read.map_err(|why| ended(&peer.address, why)).is_ok()
         });
         self.drop_earlier(ended);
@@ -291,9 +300,12 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
             return;
         };
         self.reported.clear();
-        let known = self.peers.iter().filter_map(Peer::acknowledged);
-        self.reported.extend(known);
-        let decision = rule.decide(&mut self.reported, end);
+        self.reported
+            .extend(self.peers.iter().filter_map(Peer::reported));
+        self.acknowledged.clear();
+        self.acknowledged
+            .extend(self.peers.iter().filter_map(Peer::acknowledged));
+        let decision = rule.decide(&self.reported, &mut self.acknowledged, end);
         self.store.replica().note_standby(match decision.standby {
             quorum::Standby::Unneeded => Standby::Unneeded,
             quorum::Standby::Reachable => Standby::Reachable,

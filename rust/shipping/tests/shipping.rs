@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::Standby;
+use mqcore_engine::store::{Standby, WholeRecords};
 use mqcore_replica::{Header, QuorumRule};
 use mqcore_shipping::{Master, Shipping, Slave};
 
@@ -178,9 +178,10 @@ fn what_waits_for_replicas_is_answered_by_reports_alone() {
         quorum: Some(RULE),
         ..HOW
     };
+    // What a slave may hold that this master has not sent.
+    let begin = put(&store, 1);
     let master = Master::start(Arc::clone(&store), how).unwrap();
     assert_eq!(store.replica().standby(), Standby::Unavailable);
-    let begin = put(&store, 1);
     let (mut slave, theirs) = pair();
     master.add("10.0.0.2:1", theirs.into()).unwrap();
     slave.write_all(&begin.to_be_bytes()).unwrap();
@@ -209,6 +210,10 @@ fn what_waits_for_replicas_is_answered_by_reports_alone() {
     assert_eq!(answered(&store), []);
     let (mut slave, theirs) = pair();
     master.add("10.0.0.2:2", theirs.into()).unwrap();
+    // What it asks for shows how long its log is; what it reports behind that, whose.
+    slave.write_all(&ends[1].to_be_bytes()).unwrap();
+    read_to(&mut slave, ends[2]);
+    assert_eq!(answered(&store), []);
     slave.write_all(&ends[2].to_be_bytes()).unwrap();
     until("nobody was woken", is_woken);
     assert_eq!(answered(&store), [ok(2)]);
@@ -220,13 +225,17 @@ fn a_slave_that_syncs_has_synced_what_its_first_report_names() {
     let (one, two) = (Dir::new("synced-one"), Dir::new("synced-two"));
     let store = open(&one.0, "ASYNC_FLUSH");
     let copy = open(&two.0, "SYNC_FLUSH");
-    let master = Master::start(Arc::clone(&store), HOW).unwrap();
     let slave = Slave::new(Arc::clone(&copy), HOW.timing).unwrap();
     let end = put(&store, 40);
+    let master = Master::start(Arc::clone(&store), HOW).unwrap();
     // What a connection leaves behind that ended between an append and its sync.
     let replica = copy.replica();
     let bytes = log_bytes(&store, 0, end);
-    replica.append(0, &[&bytes], Some(1)).unwrap();
+    let whole = WholeRecords {
+        end,
+        store_ms: Some(1),
+    };
+    replica.append(0, &[&bytes], whole).unwrap();
     let slave = {
         drop(slave);
         Slave::new(Arc::clone(&copy), HOW.timing).unwrap()

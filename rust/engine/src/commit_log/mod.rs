@@ -28,6 +28,7 @@ pub use cut_record::{CutFacts, CutKind};
 pub use filler::DAMAGED_TOPIC;
 pub use keep::{KeepReport, Named, NamedRecord, Next, keep_behind};
 pub use log::CommitLog;
+pub use raw::WholeRecords;
 pub use read::{LogReader, LogRecords, RecordBytes};
 pub use retain::{Reason, RetainPlan, Retained, plan_space, remove_oldest};
 pub use scan::{LogEnd, Scan, Stop, scan, whole_record_after};

@@ -11,9 +11,18 @@ use crate::clock::Clock;
 use crate::disk::{Disk, Region};
 use crate::error::{Error, Result};
 
+/// The last record of a log that is whole with bytes that are appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WholeRecords {
+    /// Where it ends: no higher than the bytes do.
+    pub end: u64,
+    /// Its store time, Unix ms; `None` where it is not known.
+    pub store_ms: Option<i64>,
+}
+
 impl<D: Disk, C: Clock> CommitLog<D, C> {
-    /// Appends bytes of another log, in any pieces, whose place is `offset`: the end of this log. `store_ms`
-    /// is the store time of the last record that is whole with them.
+    /// Appends bytes of another log, in any pieces, whose place is `offset`: the end of this log. `whole` is
+    /// the last record that is whole with them.
     ///
     /// # Durability
     /// As [`CommitLog::append`].
@@ -24,12 +33,12 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     /// # Errors
     /// [`Error::NotWritable`] when the log ends elsewhere, or the bytes go beyond the end of a file;
     /// [`Error::Poisoned`], [`Error::NoSegment`].
-    pub fn append_raw(&self, offset: u64, pieces: &[&[u8]], store_ms: Option<i64>) -> Result<()> {
+    pub fn append_raw(&self, offset: u64, pieces: &[&[u8]], whole: WholeRecords) -> Result<()> {
         loop {
             self.files.poison.check()?;
             let pushed = {
                 let mut guarded = self.guarded.lock();
-                self.push_raw(&mut guarded, offset, pieces, store_ms)
+                self.push_raw(&mut guarded, offset, pieces, whole)
             };
             let Some(base) = pushed? else {
                 self.files.signals.appended(self.wakes_flush);
@@ -46,7 +55,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         Guarded { tail, .. }: &mut Guarded<D>,
         offset: u64,
         pieces: &[&[u8]],
-        store_ms: Option<i64>,
+        whole: WholeRecords,
     ) -> Result<Option<u64>> {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         if tail.position != offset {
@@ -89,12 +98,15 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             return Err(self.files.poison.check().err().unwrap_or(Error::Closed));
         }
         tail.position += len as u64;
-        if let Some(store_ms) = store_ms {
+        if let Some(store_ms) = whole.store_ms {
             tail.last_store_ms = tail.last_store_ms.max(store_ms);
             self.files
                 .last_store_ms
                 .store(tail.last_store_ms, Ordering::Relaxed);
         }
+        // Before the bytes are: what is synced with them ends no earlier.
+        let records_end = whole.end.min(tail.position);
+        self.files.records_end.store(records_end, Ordering::Release);
         self.files.positions.appended.publish(tail.position);
         Ok(None)
     }
@@ -144,9 +156,14 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             ] {
                 mark.raise(offset);
             }
+            files.records_flushed.store(offset, Ordering::Release);
             positions.appended.publish(offset);
         }
-        self.append_raw(offset, &[], None)
+        let whole = WholeRecords {
+            end: offset,
+            store_ms: None,
+        };
+        self.append_raw(offset, &[], whole)
     }
 }
 

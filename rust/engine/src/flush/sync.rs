@@ -144,8 +144,9 @@ impl<D: Disk> Syncer<D> {
         let files = &*self.files;
         files.poison.check()?;
         let from = files.positions.flushed.position();
-        // Read before the end: it is the time of a record that the sync covers.
+        // Read before the end: they are of records that the sync covers.
         let store_ms = files.last_store_ms.load(Ordering::Acquire);
+        let records_end = files.records_end.load(Ordering::Acquire);
         let to = files.in_page_cache();
         let mut at = from;
         while at < to {
@@ -163,6 +164,9 @@ impl<D: Disk> Syncer<D> {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         if at >= to {
             self.flushed_store_ms.fetch_max(store_ms, Ordering::AcqRel);
+            files
+                .records_flushed
+                .fetch_max(records_end.min(to), Ordering::AcqRel);
         }
         if to > from && files.reads_flushed_only {
             files.signals.dispatch.notify();

@@ -36,6 +36,11 @@ pub struct LogFiles<D: Disk> {
     pub signals: Signals,
     /// Store time of the newest record, ms.
     pub last_store_ms: AtomicI64,
+    /// Where the last whole record ends, while the log grows by pieces of another one; `u64::MAX` while
+    /// only whole records are appended.
+    pub records_end: AtomicU64,
+    /// Every record below is flushed, and one ends there: what may be written down as durable.
+    pub records_flushed: AtomicU64,
     /// Whether consumers may see only what survives power loss.
     pub reads_flushed_only: bool,
     /// End of what all replicas have that must have it (confirm offset), in a member; `u64::MAX` where the log

@@ -138,6 +138,7 @@ fn open_index<D: Disk, C: Clock>(
 /// Puts the positions of a log where it ends.
 fn put_end<D: Disk>(files: &LogFiles<D>, checkpoint: &Checkpoint<D>, end: &LogEnd) {
     files.positions.reset(end.end);
+    files.records_flushed.store(end.end, Ordering::Release);
     files.window.rest_at(end.end);
     files.positions.replicated.reset(u64::MAX);
     // Store times go on above everything that a checkpoint has ever covered.

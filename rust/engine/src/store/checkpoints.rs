@@ -5,6 +5,7 @@
 //! other, never two at once.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::session::Session;
 use crate::batch_queue::BatchTable;
@@ -84,7 +85,8 @@ impl<D: Disk, C: Clock> Checkpoints<D, C> {
         let Some(session) = &self.session else {
             return Ok(());
         };
-        let durable = self.files.positions.flushed.position();
+        // Not what is flushed: a slave's log may end in the middle of a record, which a start cuts off.
+        let durable = self.files.records_flushed.load(Ordering::Acquire);
         session.note(self.files.chain.start()..durable, is_stopped)
     }
 

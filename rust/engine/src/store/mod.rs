@@ -84,7 +84,7 @@ pub use preparation::Preparation;
 pub use reader::Reader;
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
-pub use replica::{Extent, Replica, Standby};
+pub use replica::{Extent, Replica, Standby, WholeRecords};
 pub use report::{OpenHow, OpenReport, Replaced};
 pub use retention::{Cleaned, Retention};
 pub use scrub::Scrub;

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 
 use mqcore_record::{CrcCheck, inner_offsets};
 
-use super::followers::is_queued;
 use super::refusals::Refusals;
 use crate::clock::Clock;
 use crate::commit_log::{CommitLog, Scan, scan};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::segment::{Chunk, LogFiles};
+
+pub use crate::commit_log::WholeRecords;
 
 /// Why a slave refuses appends of its own.
 pub(super) const FOLLOWS_CAUSE: &str = "slave";
@@ -128,7 +129,7 @@ impl<D: Disk, C: Clock> Replica<D, C> {
             forgets: false,
         };
         let walked = scan(&self.files.chain, walk, |record, _| {
-            if is_queued(record) {
+            if record.transaction().has_queue_offset() {
                 let span = inner_offsets::span(record.sys_flag, record.properties);
                 let next = record.queue_offset.cast_unsigned() + span;
                 self.log.raise_next(record.topic, record.queue_id, next);
@@ -141,6 +142,8 @@ impl<D: Disk, C: Clock> Replica<D, C> {
                 why: "the log ends in the middle of it: it must be cut there first".to_owned(),
             });
         }
+        // Whole records alone are appended from here on.
+        self.files.records_end.store(u64::MAX, Ordering::Release);
         before(end)?;
         self.follows.store(false, Ordering::Release);
         self.refusals.set(FOLLOWS_CAUSE, None);
@@ -232,7 +235,7 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     }
 
     /// Grows a slave's log by bytes of its master's, in any pieces, which lie at `offset` there and in one
-    /// file; `store_ms` is the store time of the last record that is whole with them.
+    /// file; `whole` is the last record that is whole with them.
     ///
     /// # Durability
     /// As [`Writer::append`](super::Writer::append).
@@ -242,11 +245,11 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     ///
     /// # Blocking
     /// As [`CommitLog::append_raw`].
-    pub fn append(&self, offset: u64, pieces: &[&[u8]], store_ms: Option<i64>) -> Result<()> {
+    pub fn append(&self, offset: u64, pieces: &[&[u8]], whole: WholeRecords) -> Result<()> {
         if self.files.is_closing() {
             return Err(crate::error::Error::Closed);
         }
-        self.log.append_raw(offset, pieces, store_ms)
+        self.log.append_raw(offset, pieces, whole)
     }
 
     /// Lets a slave's log that holds nothing begin at `offset`.

@@ -72,7 +72,7 @@ pub struct MembersDecision {
     pub confirmed: Option<u64>,
     /// What holds for sends.
     pub waits: Waits,
-    /// Whether somebody joins whose place [`Members::must_reach`] is to be told.
+    /// Whether somebody begins to join: [`Members::must_reach`] is to be called.
     pub begins_to_join: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct Members {
     set_epoch: i32,
     asked: BTreeSet<i64>,
     /// What was asked for last: it is no news.
-    told: Option<BTreeSet<i64>>,
+    asked_last: Option<BTreeSet<i64>>,
     joining: BTreeMap<i64, Joining>,
     /// Members that are to leave.
     leaving: BTreeSet<i64>,
@@ -122,7 +122,7 @@ impl Members {
             known: BTreeSet::new(),
             set_epoch: -1,
             asked: BTreeSet::new(),
-            told: None,
+            asked_last: None,
             joining: BTreeMap::new(),
             leaving: BTreeSet::new(),
             absent_since_ms: BTreeMap::new(),
@@ -155,7 +155,7 @@ impl Members {
         self.known = members.iter().copied().collect();
         self.set_epoch = set_epoch;
         self.asked.clear();
-        self.told = None;
+        self.asked_last = None;
         let known = &self.known;
         self.joining.retain(|id, _| !known.contains(id));
         self.leaving.retain(|id| known.contains(id));
@@ -230,7 +230,7 @@ impl Members {
     /// Decides by what slaves have reported, for a log that ends at `end`.
     ///
     /// Where [`MembersDecision::begins_to_join`] is set the caller first lets sends wait as
-    /// [`MembersDecision::waits`] has it, then looks where the log ends, and says so by
+    /// [`MembersDecision::waits`] has it, then looks where the log ends, and notes it by
     /// [`Members::must_reach`].
     pub fn decide(&mut self, slaves: &[Connected], end: u64, now_ms: u64) -> MembersDecision {
         self.note_absence(slaves, now_ms);
@@ -356,7 +356,7 @@ impl Members {
     #[must_use]
     pub fn is_wanting(&self) -> bool {
         let target = self.target();
-        target.is_some_and(|members| self.told.as_ref() != Some(&members))
+        target.is_some_and(|members| self.asked_last.as_ref() != Some(&members))
     }
 
     /// The set that would be right, where it is not the known one.
@@ -379,7 +379,7 @@ impl Members {
             .target()
             .or_else(|| is_open.then(|| self.known.clone()))?;
         self.asked.extend(&members);
-        self.told = Some(members.clone());
+        self.asked_last = Some(members.clone());
         Some(Alteration {
             members: members.into_iter().collect(),
             set_epoch: self.set_epoch,

@@ -93,7 +93,7 @@ fn a_member_without_a_report_stops_everything_and_nothing_falls() {
 }
 
 #[test]
-fn who_is_gone_for_long_is_to_leave_and_sends_wait_for_it_until_the_controller_says_so() {
+fn who_is_gone_for_long_is_to_leave_and_sends_wait_for_it_until_the_controller_has_agreed() {
     let mut members = pair(RULE);
     members.decide(&[], 700, 10);
     assert_eq!(members.due_ms(10), Some(1_001));

@@ -1,0 +1,134 @@
+//! A replica: its disk, its clock, and while its process runs what that does by its role. What runs is the
+//! code of production: the store, the slaves of a master, the follower of a slave.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mqcore_engine::clock::ManualClock;
+use mqcore_engine::config::StoreConfig;
+use mqcore_engine::disk::twin::TwinDisk;
+use mqcore_engine::error::Result;
+use mqcore_engine::lock::Mutex;
+use mqcore_engine::store::{OpenHow, Store};
+use mqcore_replica::RecordWalk;
+use mqcore_shipping::{Follower, Slaves, walk_of};
+
+use super::network::Wire;
+use super::options::Options;
+
+pub(crate) type SimStore = Store<TwinDisk, ManualClock>;
+
+/// The wall time at which each history begins.
+const START_MS: i64 = 1_795_249_596_000;
+
+/// What a process does.
+pub(crate) enum Duty {
+    Master(Slaves<TwinDisk, ManualClock, Wire>),
+    Slave {
+        walk: Arc<Mutex<RecordWalk>>,
+        link: Option<Box<Link>>,
+    },
+}
+
+/// A slave's connection.
+pub(crate) struct Link {
+    pub(crate) wire: Wire,
+    pub(crate) follower: Follower<TwinDisk, ManualClock>,
+    pub(crate) has_begun: bool,
+}
+
+/// The process of a replica.
+pub(crate) struct Process {
+    pub(crate) store: Arc<SimStore>,
+    pub(crate) duty: Duty,
+    /// Whether growth of the log wakes it: it does not while reports are due at once.
+    pub(crate) wakes_on_growth: bool,
+    /// Units of each queue that readers have seen.
+    pub(crate) seen: Vec<u64>,
+}
+
+/// A replica.
+pub(crate) struct Node {
+    pub(crate) twin: TwinDisk,
+    pub(crate) clock: ManualClock,
+    drift_ppm: i64,
+    clock_ms: u64,
+    lag_millionths: u64,
+    pub(crate) config: StoreConfig,
+    /// Counts processes, so that what was planned for an earlier one is left out.
+    pub(crate) incarnation: u32,
+    pub(crate) process: Option<Process>,
+    pub(crate) paused_until_ms: u64,
+    /// Why it was refused as a slave.
+    pub(crate) refused: Option<String>,
+    /// Whether the power was gone since its store was open.
+    pub(crate) has_lost_power: bool,
+    /// When its next turn is planned.
+    pub(crate) turn_at_ms: Option<u64>,
+}
+
+impl Node {
+    pub(crate) fn new(options: &Options, replica: usize) -> Self {
+        let clock = ManualClock::at(START_MS + options.drift_ppm[replica] * 10);
+        Self {
+            twin: TwinDisk::with_clock(clock.clone()),
+            clock,
+            drift_ppm: options.drift_ppm[replica],
+            clock_ms: 0,
+            lag_millionths: 0,
+            config: options.config(replica),
+            incarnation: 0,
+            process: None,
+            paused_until_ms: 0,
+            refused: None,
+            has_lost_power: false,
+            turn_at_ms: None,
+        }
+    }
+
+    /// Brings the clock up to the true time.
+    pub(crate) fn pass_to(&mut self, now_ms: u64) {
+        let passed_ms = now_ms.saturating_sub(self.clock_ms);
+        self.clock_ms = now_ms;
+        let rate = 1_000_000u64.saturating_add_signed(self.drift_ppm);
+        let millionths = self.lag_millionths + passed_ms * rate;
+        self.lag_millionths = millionths % 1_000_000;
+        self.clock
+            .advance(Duration::from_millis(millionths / 1_000_000));
+    }
+
+    /// Opens the store.
+    pub(crate) fn open(&self) -> Result<Arc<SimStore>> {
+        let (disk, clock) = (self.twin.clone(), self.clock.clone());
+        Store::open(disk, clock, self.config.clone(), OpenHow::RefuseDamage).map(Arc::new)
+    }
+
+    pub(crate) fn store(&self) -> Option<&Arc<SimStore>> {
+        self.process.as_ref().map(|process| &process.store)
+    }
+}
+
+impl Duty {
+    /// A slave that is not connected.
+    pub(crate) fn slave(store: &Arc<SimStore>) -> Self {
+        store.replica().follow();
+        Self::Slave {
+            walk: Arc::new(Mutex::new(walk_of(store))),
+            link: None,
+        }
+    }
+}
+
+/// Everything that a store's log holds between two offsets.
+pub(crate) fn log_bytes(store: &SimStore, from: u64, to: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity((to - from) as usize);
+    while from + (out.len() as u64) < to {
+        let at = from + out.len() as u64;
+        let read = store.replica().range(at, (to - at) as usize);
+        match read {
+            Ok(Some(chunk)) => out.extend_from_slice(chunk.bytes.as_bytes()),
+            _ => return out,
+        }
+    }
+    out
+}

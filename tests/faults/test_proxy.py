@@ -1,0 +1,182 @@
+"""The cutting proxy over real sockets: what goes through, and each kind of harm."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from faults.proxy import Proxy, Way
+from interop.patience import eventually
+
+# No test waits for it.
+_TIMEOUT_S = 30.0
+
+
+class Pipe:
+    """A client, a proxy and the server's end of the connection."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self._listener.settimeout(_TIMEOUT_S)
+        host, port = self._listener.getsockname()
+        self.proxy = stack.enter_context(Proxy(f"{host}:{port}"))
+        self._stack = stack
+        self.client, self.server = self.connect()
+
+    def connect(self) -> tuple[socket.socket, socket.socket]:
+        """Connects once more."""
+        host, _, port = self.proxy.address.rpartition(":")
+        client = self._stack.enter_context(socket.create_connection((host, int(port)), _TIMEOUT_S))
+        server, _ = self._listener.accept()
+        self._stack.enter_context(server)
+        server.settimeout(_TIMEOUT_S)
+        return client, server
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    with ExitStack() as stack:
+        yield Pipe(stack)
+
+
+def received(from_: socket.socket, count: int) -> bytes:
+    """Returns so many bytes, or those before the end."""
+    found = b""
+    while len(found) < count:
+        piece = from_.recv(count - len(found))
+        if not piece:
+            break
+        found += piece
+    return found
+
+
+def is_silent(socket_: socket.socket) -> bool:
+    """Returns whether nothing has come, and no end."""
+    socket_.setblocking(False)
+    try:
+        socket_.recv(1)
+    except BlockingIOError:
+        return True
+    finally:
+        socket_.settimeout(_TIMEOUT_S)
+    return False
+
+
+def until_broken(socket_: socket.socket) -> bytes:
+    """Returns what comes before the connection breaks."""
+    found = b""
+    with suppress(ConnectionError):
+        while piece := socket_.recv(4096):
+            found += piece
+    return found
+
+
+def test_bytes_and_ends_go_through_in_both_directions(pipe: Pipe) -> None:
+    pipe.client.sendall(b"to the server")
+    assert received(pipe.server, 13) == b"to the server"
+    big = bytes(range(256)) * 8_000
+    sender = threading.Thread(target=pipe.server.sendall, args=(big,))
+    sender.start()
+    assert received(pipe.client, len(big)) == big
+    sender.join(_TIMEOUT_S)
+    pipe.client.shutdown(socket.SHUT_WR)
+    assert pipe.server.recv(1) == b""
+    pipe.server.sendall(b"still")
+    assert received(pipe.client, 5) == b"still"
+    assert pipe.proxy.passed(Way.TO_TARGET) == 13
+    assert pipe.proxy.passed(Way.TO_CLIENT) == len(big) + 5
+
+
+@pytest.mark.parametrize("count", [1, 7, 12])
+def test_a_connection_breaks_behind_the_byte_that_was_asked_for(pipe: Pipe, count: int) -> None:
+    pipe.client.sendall(b"ab")
+    assert received(pipe.server, 2) == b"ab"
+    pipe.proxy.change(Way.TO_TARGET, cut_after=count)
+    with suppress(ConnectionError):
+        for byte in b"0123456789abcdef":
+            pipe.client.sendall(bytes([byte]))
+    assert until_broken(pipe.server) in (b"0123456789abcdef"[:count], b"")
+    assert pipe.proxy.passed(Way.TO_TARGET) == 2 + count
+    until_broken(pipe.client)
+    # The next connection is a whole one.
+    client, server = pipe.connect()
+    client.sendall(b"whole again, and longer")
+    assert received(server, 23) == b"whole again, and longer"
+
+
+def test_a_direction_that_is_black_is_half_open_until_it_is_healed(pipe: Pipe) -> None:
+    pipe.proxy.change(Way.TO_TARGET, is_black=True)
+    pipe.client.sendall(b"lost")
+    pipe.server.sendall(b"comes")
+    assert received(pipe.client, 5) == b"comes"
+    pipe.client.shutdown(socket.SHUT_WR)
+    pipe.server.sendall(b"still")
+    assert received(pipe.client, 5) == b"still"
+    assert is_silent(pipe.server), "neither bytes nor the end"
+    pipe.proxy.heal()
+    assert until_broken(pipe.server) == b"", "what was lost does not come later"
+    assert eventually(pipe.proxy.connections, lambda count: count == 0) == 0
+
+
+def test_what_is_paused_comes_later_whole(pipe: Pipe) -> None:
+    pipe.proxy.change(Way.TO_TARGET, is_paused=True)
+    pipe.client.sendall(b"held back")
+    pipe.server.sendall(b"x")
+    assert received(pipe.client, 1) == b"x"
+    assert is_silent(pipe.server)
+    pipe.proxy.change(Way.TO_TARGET, is_paused=False)
+    assert received(pipe.server, 9) == b"held back"
+
+
+def test_bytes_are_late_by_the_delay_and_no_slower(pipe: Pipe) -> None:
+    pipe.proxy.change(Way.TO_TARGET, delay_s=0.2)
+    began = time.monotonic()
+    for number in range(10):
+        pipe.client.sendall(b"%d" % number)
+    assert received(pipe.server, 10) == b"0123456789"
+    assert 0.2 <= time.monotonic() - began < 10 * 0.2
+
+
+def test_a_throttled_direction_takes_its_time(pipe: Pipe) -> None:
+    pipe.proxy.change(Way.TO_CLIENT, bytes_per_second=100_000)
+    began = time.monotonic()
+    pipe.server.sendall(bytes(20_000))
+    assert len(received(pipe.client, 20_000)) == 20_000
+    assert time.monotonic() - began >= 0.19
+
+
+def test_all_connections_are_cut_at_once_and_new_ones_are_refused_when_asked(pipe: Pipe) -> None:
+    other, other_server = pipe.connect()
+    assert eventually(pipe.proxy.connections, lambda count: count == 2) == 2
+    pipe.proxy.cut()
+    for one in (pipe.client, pipe.server, other, other_server):
+        assert until_broken(one) == b""
+    pipe.proxy.refuse(True)
+    host, _, port = pipe.proxy.address.rpartition(":")
+    with socket.create_connection((host, int(port)), _TIMEOUT_S) as refused:
+        assert until_broken(refused) == b""
+    pipe.proxy.heal()
+    client, server = pipe.connect()
+    client.sendall(b"again")
+    assert received(server, 5) == b"again"
+
+
+def test_a_target_that_is_not_there_closes_the_client_and_another_may_take_over() -> None:
+    with ExitStack() as stack:
+        gone = socket.create_server(("127.0.0.1", 0))
+        host, port = gone.getsockname()
+        gone.close()
+        proxy = stack.enter_context(Proxy(f"{host}:{port}"))
+        near = ("127.0.0.1", proxy.port)
+        with socket.create_connection(near, _TIMEOUT_S) as client:
+            assert until_broken(client) == b""
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        proxy.target = f"127.0.0.1:{listener.getsockname()[1]}"
+        with socket.create_connection(near, _TIMEOUT_S) as client:
+            server, _ = listener.accept()
+            client.sendall(b"moved")
+            assert received(server, 5) == b"moved"
+            server.close()
