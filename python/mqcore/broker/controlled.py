@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from mqcore.broker.app import Broker
-from mqcore.broker.replication.controller_link import ControllerLink, RoleOrder
+from mqcore.broker.replication.controller_link import ControllerLink
 from mqcore.broker.replication.controller_messages import Member, Standing
 from mqcore.broker.replication.identity import IdentityFiles
 from mqcore.broker.replication.membership import (
@@ -25,6 +25,7 @@ from mqcore.broker.replication.membership import (
     Follow,
     Membership,
     Phase,
+    RoleOrder,
     TakeSet,
     Timetable,
 )
@@ -132,6 +133,7 @@ class ControlledBroker:
             timetable_of(settings),
             identity=identity,
             candidate=candidate,
+            is_suspect=not self._has_all(),
         )
         self._link = ControllerLink(
             self._membership,
@@ -207,6 +209,10 @@ class ControlledBroker:
                 await self._reopen(cut_at)
         # Where it could not be opened, it is tried again as the order to follow.
         await self._perform(followed)
+
+    def _has_all(self) -> bool:
+        """Returns whether the log has everything that was in it before the start."""
+        return self.state.store.open_report().is_tail_certain
 
     # Roles.
 
