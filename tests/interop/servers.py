@@ -217,6 +217,16 @@ class Program:
         """Ends it with kill -9."""
         self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """Stops its threads, as a machine that is overloaded does; `go_on` ends that."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Lets it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def start_error(self, what: str) -> StartError:
         """Returns what to raise where it is of no use, with the warnings of its log."""
         return StartError(what, complaints(self._home, []))
