@@ -25,6 +25,8 @@ CRASH = cargo test --locked --release -p mqcore-engine --test crash -- --ignored
         MQCORE_KILL_ROUNDS=1000 cargo test --locked --release -p mqcore-engine --test kill -- \
         --nocapture && \
         MQCORE_REACTOR_KILLS=50 $(BIN)/pytest tests/broker/test_reactor_kills.py
+SIMULATE = cargo test --locked --release -p mqcore-shipping --test simulation -- --ignored --nocapture
+FAULTS = MQCORE_FAULTS=$${MQCORE_FAULTS:-100} $(BIN)/pytest -s tests/faults/test_live.py
 FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-fast-path -p mqcore-columns --test fuzz -- --ignored --nocapture \
         && MQCORE_FUZZ_ROUNDS=50000 $(BIN)/pytest tests/namesrv/test_hostile.py \
            tests/broker/test_hostile.py
@@ -45,7 +47,7 @@ WHEELS       := target/wheels
 PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel check demo demo-store test test-all rust-programs listed pytest interop spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash fmt clean
+.PHONY: help setup wheel check demo demo-store test test-all rust-programs listed pytest interop spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash simulate faults fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -167,6 +169,12 @@ fuzz: setup ## Bad bytes into every decoder and into live ports, for minutes
 
 crash: setup ## Every crash image of small histories, and real processes killed
 	@$(CRASH)
+
+simulate: ## Replication in 100,000 seeded histories of faults (MQCORE_SIMULATE=n, MQCORE_SIMULATE_FROM=seed)
+	@$(SIMULATE)
+
+faults: setup ## Synchronous masters and slaves as processes: kills, pauses, cut links (MQCORE_FAULTS=n rounds)
+	@$(FAULTS)
 
 fmt: $(TOOLS_STAMP) ## Format Rust and Python
 	@cargo fmt --all

@@ -12,7 +12,7 @@ general solver is needed. Pure: who records a history, and how replicas are read
 | TWICE | a message is there at most once per try, and never when it was surely refused |
 | HOLE | the offsets of a queue follow one another |
 | LOGS | the logs of members are equal byte for byte, and nothing in them disagrees |
-| OFFSETS | offsets of groups do not fall by more than what was committed last, and not beyond a queue |
+| OFFSETS | offsets fall by no more than what was committed last, and are not beyond a queue |
 """
 
 import enum

@@ -1,17 +1,18 @@
-"""A proxy that cuts: it forwards connections to a target, and does harm to them when it is asked to.
+"""A proxy that cuts: it forwards connections to a target, and harms them when it is asked to.
 
     with Proxy("127.0.0.1:10912") as proxy:
         proxy.address                            # what others connect to
         proxy.change(Way.TO_TARGET, delay_s=0.002)
         proxy.change(Way.TO_CLIENT, cut_after=17)     # after 17 more bytes the connection breaks
-        proxy.change(Way.TO_CLIENT, is_black=True)    # half-open: nothing comes through, nobody knows
+        proxy.change(Way.TO_CLIENT, is_black=True)    # half-open: nothing comes, nobody knows
         proxy.change(Way.TO_TARGET, is_paused=True)   # held back until it is not any more
         proxy.cut()                              # every connection breaks now
-        proxy.refuse(True)                       # whoever connects is closed at once
+        proxy.refuse(is_refusing=True)           # whoever connects is closed at once
         proxy.heal()
 
-A change holds for connections that are there and for those that come. Knows sockets, and nothing of what
-goes over them. Its thread runs an event loop of its own; every method may be called from any thread.
+A change holds for connections that are there and for those that come. Knows sockets, and nothing of
+what goes over them. Its thread runs an event loop of its own; every method may be called from any
+thread.
 """
 
 import asyncio
@@ -217,9 +218,14 @@ class Proxy:
 
     def cut(self) -> None:
         """Breaks every connection now."""
-        self._call(lambda: [each.cut() for each in list(self._connections)])
 
-    def refuse(self, is_refusing: bool) -> None:  # noqa: FBT001 - read as a sentence
+        def work() -> None:
+            for each in list(self._connections):
+                each.cut()
+
+        self._call(work)
+
+    def refuse(self, *, is_refusing: bool) -> None:
         """Lets connections that come be closed at once, or not any more."""
         self._is_refusing = is_refusing
 

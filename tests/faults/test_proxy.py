@@ -154,7 +154,7 @@ def test_all_connections_are_cut_at_once_and_new_ones_are_refused_when_asked(pip
     pipe.proxy.cut()
     for one in (pipe.client, pipe.server, other, other_server):
         assert until_broken(one) == b""
-    pipe.proxy.refuse(True)
+    pipe.proxy.refuse(is_refusing=True)
     host, _, port = pipe.proxy.address.rpartition(":")
     with socket.create_connection((host, int(port)), _TIMEOUT_S) as refused:
         assert until_broken(refused) == b""

@@ -217,15 +217,20 @@ class Program:
         """Ends it with kill -9."""
         self._end(signal.SIGKILL)
 
-    def pause(self) -> None:
-        """Stops its threads, as a machine that is overloaded does; `go_on` ends that."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and nobody has ended it."""
+        return self._process is not None
 
-    def go_on(self) -> None:
-        """Lets it go on."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+    def pause(self) -> None:
+        """Stops its threads where they are (SIGSTOP), if it runs."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets it go on (SIGCONT), if it runs."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def start_error(self, what: str) -> StartError:
         """Returns what to raise where it is of no use, with the warnings of its log."""

@@ -1,4 +1,4 @@
-"""A store of ours follows an official master in controller mode, through kills: the same bytes, the same epochs.
+"""A store of ours follows an official master in controller mode: the same bytes, the same epochs.
 
 The stream of AutoSwitch alone: who is a broker at the controller is the official one. What is ours
 is a store and the thread that follows.
@@ -27,7 +27,8 @@ from mqcore.native import (
 OFFICIAL = "5.3.3"
 COUNT = 200
 OUR_ID = 9
-TIMES = {"heartbeat_ms": 1_000, "silence_max_ms": 20_000}
+HEARTBEAT_MS = 1_000
+SILENCE_MAX_MS = 20_000
 
 
 class Copy:
@@ -39,7 +40,13 @@ class Copy:
         self.store = Store(root, config=SMALL, is_member=True, cut_at=cut_at)
         self.epoch_file = root / "epochFileCheckpoint"
         self.epochs = ReplicationEpochs(self.store, str(self.epoch_file))
-        self.slave = ReplicationSlave(self.store, **TIMES, epochs=self.epochs, controller_id=OUR_ID)
+        self.slave = ReplicationSlave(
+            self.store,
+            heartbeat_ms=HEARTBEAT_MS,
+            silence_max_ms=SILENCE_MAX_MS,
+            epochs=self.epochs,
+            controller_id=OUR_ID,
+        )
 
     def follow(self, them: Group) -> None:
         """Follows the master over a new connection."""
@@ -123,7 +130,8 @@ def test_a_store_of_ours_becomes_a_copy_of_an_official_master(tmp_path: Path) ->
             member = ReplicationMembership(controller_id=OUR_ID)
             master = ReplicationMaster(
                 ours.store,
-                **TIMES,
+                heartbeat_ms=HEARTBEAT_MS,
+                silence_max_ms=SILENCE_MAX_MS,
                 pace=ReplicationPace(batch_bytes=32_768),
                 membership=member,
                 epochs=ours.epochs,

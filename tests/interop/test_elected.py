@@ -112,7 +112,7 @@ def test_a_master_that_was_paused_acknowledges_nothing_that_is_lost(
             master.program.pause()
             other = them.master(master)
             assert them.send(other, COUNT) == COUNT
-            master.program.go_on()
+            master.program.resume()
             # It does not know yet that it is master no more.
             them.send(master, 20)
             them.send(other, COUNT)

@@ -48,7 +48,8 @@ class ReplicationMembership(NamedTuple):
         in_sync_replicas_min: With fewer in the set, the master among them, nothing is stored.
         behind_max_ms: A member that is behind for longer is to leave the set
             (`haMaxTimeSlaveNotCatchup`).
-        absent_max_ms: A member that is not connected for longer is to leave the set.
+        absent_max_ms: A member that is not connected for longer is to leave the set; one that joins
+            has so long to get what it lacks, while sends wait for it.
     """
 
     controller_id: int

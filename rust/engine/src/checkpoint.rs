@@ -8,7 +8,7 @@
 //! | 8 | `logicsMsgTimestamp` | the same for the queues |
 //! | 16 | `indexMsgTimestamp` | end time of the newest flushed full index file |
 //! | 24 | `masterFlushedOffset` | 5.x only: informational |
-//! | 32 | `confirmPhyOffset` | 5.x only: mirrors the confirm offset |
+//! | 32 | `confirmPhyOffset` | 5.x only: the confirm offset of a replica under a controller |
 //! | 40 | `logicsPhysicalOffset` | 5.5 only: physical offset up to which the queues are flushed |
 //!
 //! Source: `StoreCheckpoint`. The file is 4096 bytes; what lies behind the fields is left as it is.

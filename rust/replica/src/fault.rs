@@ -42,6 +42,17 @@ pub enum LinkFault {
         /// Where they lie.
         offset: u64,
     },
+    /// A master's log ends before its slave's.
+    #[error(
+        "the master has nothing behind {offset}, and our log ends at {end}: the two are no copies of each \
+         other there. Compare them, and empty the store of the one that is to be filled anew"
+    )]
+    EndsBefore {
+        /// Where the master's log ends.
+        offset: u64,
+        /// Where ours does.
+        end: u64,
+    },
     /// What a slave wants was removed.
     #[error(
         "the slave wants to go on at {reported}, and our log begins at {start}: what is between was \

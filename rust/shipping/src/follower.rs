@@ -37,6 +37,9 @@ const COMPARED_BYTES: u64 = 64 * 1024;
 /// With fewer bytes of a file those of the file before it are compared, too: these hold the time of a record.
 const COMPARED_MIN_BYTES: u64 = 256;
 
+/// A master that has something to send sends some of it within so long: two seconds of its flow control.
+const ENDS_BEFORE_MS: u64 = 2_000;
+
 /// Where the master is to begin, for a log from `start` to `end`. In the last file where that has enough:
 /// the master may have removed the one before it.
 fn compared_from(start: u64, end: u64, file_len_bytes: u64) -> u64 {
@@ -93,6 +96,10 @@ pub struct Follower<D: Disk, C: Clock> {
     held: u64,
     /// Where the log ended when the connection was made: below it the master's bytes are compared with ours.
     compared_to: u64,
+    /// Behind the last byte that has come.
+    came_to: u64,
+    /// Since when the master has sent nothing but that it goes on there, before our log ends.
+    ends_before_since_ms: Option<u64>,
     cut_at: Option<u64>,
 }
 
@@ -119,6 +126,8 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             walk,
             held: 0,
             compared_to: end,
+            came_to: from,
+            ends_before_since_ms: None,
             cut_at: None,
         }
     }
@@ -143,6 +152,8 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             held: 0,
             // The epochs are compared.
             compared_to: 0,
+            came_to: 0,
+            ends_before_since_ms: None,
             cut_at: None,
         }
     }
@@ -210,6 +221,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     /// # Blocking
     /// As [`mqcore_engine::store::Replica::append`], and for the sync under synchronous flush.
     pub fn came(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let came_to = self.came_to;
         let now_ms = self.now_ms();
         match &mut self.link {
             Link::Classic(link) => link.read(now_ms),
@@ -218,6 +230,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         let taken = self.take(bytes);
         self.confirm()?;
         taken?;
+        self.look_at_end(came_to)?;
         // What is late is not reported: the next bytes wait for it again.
         self.make_durable().map(|_is_in_time| ())
     }
@@ -265,6 +278,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         loop {
             match self.next(&mut bytes) {
                 Ok(Some(Followed::Log(Received::Bytes { offset, bytes }))) => {
+                    self.came_to = offset + bytes.len() as u64;
                     let bytes = self.compare(offset, bytes)?;
                     if bytes.is_empty() {
                         continue;
@@ -298,6 +312,26 @@ impl<D: Disk, C: Clock> Follower<D, C> {
                 }
             }
         }
+    }
+
+    /// Looks whether the master's log ends before ours: then it goes on sending that it goes on there, and
+    /// nothing else, also when a second has new bytes to send.
+    fn look_at_end(&mut self, came_to: u64) -> Result<(), String> {
+        let is_between = self.came_to == came_to && self.announced() == came_to;
+        if !is_between || came_to >= self.compared_to {
+            self.ends_before_since_ms = None;
+            return Ok(());
+        }
+        let now_ms = self.now_ms();
+        let since_ms = *self.ends_before_since_ms.get_or_insert(now_ms);
+        if now_ms.saturating_sub(since_ms) <= ENDS_BEFORE_MS {
+            return Ok(());
+        }
+        let fault = LinkFault::EndsBefore {
+            offset: came_to,
+            end: self.compared_to,
+        };
+        Err(fault.to_string())
     }
 
     /// Compares what the master sends of what we hold with that; what is behind it.

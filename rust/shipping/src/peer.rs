@@ -105,6 +105,11 @@ pub(crate) struct Peer<D: Disk, S> {
     frames: Option<Frames<D>>,
     /// What it asked for.
     requested: Option<u64>,
+    /// Where its copy begins, when it has none and that is not the begin of the log.
+    pub(crate) begun_at: Option<u64>,
+    /// What had been sent to it when somebody else connected from its host: a report of less may have been on
+    /// its way then, from a slave that has come back since.
+    sent_before_other: u64,
     /// Behind the last byte that was sent to it.
     pub(crate) sent_end: u64,
     /// Whether it has reported since somebody else connected from its host: until then both may be one
@@ -123,7 +128,7 @@ pub(crate) fn span_of<D: Disk, C: Clock>(replica: &Replica<D, C>) -> LogSpan {
 }
 
 /// An address without its port.
-fn host_of(address: &str) -> &str {
+pub(crate) fn host_of(address: &str) -> &str {
     address
         .rsplit_once(':')
         .map_or(address, |(host, _port)| host)
@@ -139,6 +144,8 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             link,
             frames: None,
             requested: None,
+            begun_at: None,
+            sent_before_other: 0,
             sent_end: 0,
             is_known: true,
         }
@@ -151,7 +158,10 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
 
     /// Somebody connects from `address`.
     pub(crate) fn note_other(&mut self, address: &str) {
-        self.is_known &= host_of(address) != host_of(&self.address);
+        if host_of(address) == host_of(&self.address) {
+            self.is_known = false;
+            self.sent_before_other = self.sent_end;
+        }
     }
 
     /// How far it is, where that counts.
@@ -162,8 +172,8 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
     /// What it acknowledges: what it has got over this connection, and what that goes on from. Its request
     /// alone shows only how long its log is, not whose.
     pub(crate) fn acknowledged(&self) -> Option<u64> {
-        let reported = self.reported()?;
-        Some(reported).filter(|end| self.requested.is_some_and(|begin| *end > begin))
+        let proof = self.requested?.max(self.sent_before_other);
+        self.reported().filter(|end| *end > proof)
     }
 
     /// Whether its next report is due at once.
@@ -184,7 +194,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                     let came = bytes.get(..len).unwrap_or_default();
                     let fed = self.link.feed(came, log, now_ms);
                     fed.map_err(|fault| fault.to_string())?;
-                    self.note_request(known_end)?;
+                    self.note_request(known_end, now_ms)?;
                     self.is_known = true;
                     if len < bytes.len() {
                         return Ok(());
@@ -199,11 +209,13 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
 
     /// Looks at what it asked for: no slave holds what no slave was sent. Where epochs were compared they
     /// show whose log it is.
-    fn note_request(&mut self, known_end: u64) -> Result<(), String> {
+    fn note_request(&mut self, known_end: u64, now_ms: u64) -> Result<(), String> {
         if self.requested.is_some() {
             return Ok(());
         }
         self.requested = self.link.acknowledged();
+        let begin = self.link.standing(known_end, now_ms).sent;
+        self.begun_at = Some(begin).filter(|begin| self.requested == Some(0) && *begin > 0);
         match self.requested {
             Some(reported) if reported > known_end && self.identity().is_none() => {
                 let fault = LinkFault::NeverSent {

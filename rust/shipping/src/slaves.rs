@@ -16,7 +16,7 @@ use mqcore_replica::{
 
 use crate::epochs::Epochs;
 use crate::link::Link;
-use crate::peer::{Left, Peer, span_of};
+use crate::peer::{Left, Peer, host_of, span_of};
 
 /// While a connection takes nothing the silence of its slave is looked at this often.
 const SOCKET_WAIT_MAX_MS: u64 = 1_000;
@@ -24,6 +24,11 @@ const SOCKET_WAIT_MAX_MS: u64 = 1_000;
 /// acknowledged is announced again for so long, this often.
 const RESETTLE_MS: u64 = 100;
 const RESETTLE_INTERVAL_MS: u64 = 10;
+
+/// A message that was appended waits for its acknowledgement within so long, on any machine.
+const PARKS_WITHIN_MS: u64 = 100;
+/// How often it is looked whether what a new slave has not got still waits.
+const BEGUN_LOOK_MS: u64 = 20;
 
 /// How a master ships.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +65,14 @@ pub struct Membership<D: Disk> {
     pub epochs: Arc<Epochs<D>>,
 }
 
+/// A slave that has begun with a part of the log: what was sent before that is not in its copy.
+struct Begun {
+    host: String,
+    at: u64,
+    /// Until then something may have been appended before it that does not wait yet.
+    until_ms: u64,
+}
+
 /// The slaves that are connected to a store.
 pub struct Slaves<D: Disk, C: Clock, S> {
     store: Arc<Store<D, C>>,
@@ -68,9 +81,11 @@ pub struct Slaves<D: Disk, C: Clock, S> {
     /// What slaves have reported, and what they acknowledge, for one turn.
     reported: Vec<u64>,
     acknowledged: Vec<u64>,
-    /// Where the log ended before there was anybody, or what was sent since: a slave that holds more has it
-    /// from a log that lost it.
+    /// Where the log ended when it was opened after an end that may have lost some of it, or what was sent
+    /// since: a slave that holds more has it from the log that lost it.
     known_end: u64,
+    /// Slaves that acknowledge nothing while something waits that they have not got.
+    begun: Vec<Begun>,
     /// What was announced as replicated.
     replicated: u64,
     /// Of a master under a controller.
@@ -106,13 +121,20 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
         if how.quorum.is_some() {
             store.replica().require();
         }
+        // After a clean end nothing was lost, and whatever a slave holds that was copied elsewhere is ours.
+        let known_end = if store.report().was_clean {
+            u64::MAX
+        } else {
+            store.replica().appended()
+        };
         let mut slaves = Self {
-            known_end: store.replica().appended(),
+            known_end,
             store,
             how,
             peers: Vec::new(),
             reported: Vec::new(),
             acknowledged: Vec::new(),
+            begun: Vec::new(),
             replicated: 0,
             membership: None,
             no_epochs: Arc::default(),
@@ -124,7 +146,8 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
         };
         // Sends may come before the first turn.
         let log = span_of(slaves.store.replica());
-        slaves.acknowledge(log.end);
+        let now_ms = slaves.store.replica().elapsed_ms();
+        slaves.acknowledge(log.end, now_ms);
         slaves
     }
 
@@ -172,8 +195,11 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
         // Sends wait for what is reported, so that it comes first.
         let log = span_of(self.store.replica());
         self.read(log, now_ms, &mut ended);
-        self.acknowledge(log.end);
+        self.acknowledge(log.end, now_ms);
         let mut wait_ms = self.settle_members(log, now_ms);
+        if !self.begun.is_empty() {
+            wait_ms = wait_ms.min(BEGUN_LOOK_MS);
+        }
         let membership = self.membership.as_ref();
         let epochs = membership.map_or_else(
             || Arc::clone(&self.no_epochs),
@@ -207,12 +233,18 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
 
     /// Reads what slaves have reported.
     fn read(&mut self, log: LogSpan, now_ms: u64, ended: &mut impl FnMut(&str, String)) {
-        let known_end = self.known_end;
+        let (known_end, all_begun) = (self.known_end, &mut self.begun);
         self.peers.retain_mut(|peer| {
             if !peer.may_read {
                 return true;
             }
             let read = peer.read(log, known_end, now_ms);
+            if let Some(at) = peer.begun_at.take() {
+                let host = host_of(&peer.address).to_owned();
+                all_begun.retain(|begun| begun.host != host);
+                let until_ms = now_ms + PARKS_WITHIN_MS;
+                all_begun.push(Begun { host, at, until_ms });
+            }
             read.map_err(|why| ended(&peer.address, why)).is_ok()
         });
         self.drop_earlier(ended);
@@ -295,16 +327,28 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
     }
 
     /// Acknowledges sends that enough slaves have, for a log that ends at `end`.
-    fn acknowledge(&mut self, end: u64) {
+    fn acknowledge(&mut self, end: u64, now_ms: u64) {
         let Some(rule) = &self.how.quorum else {
             return;
         };
         self.reported.clear();
         self.reported
             .extend(self.peers.iter().filter_map(Peer::reported));
+        if !self.begun.is_empty() {
+            // A mark has no begin: it would answer what waits below it, too.
+            let nearest = self.store.durability().nearest_parked();
+            self.begun.retain(|begun| {
+                now_ms < begun.until_ms || nearest.is_some_and(|end| end <= begun.at)
+            });
+        }
+        let begun = &self.begun;
+        let peers = self.peers.iter().filter(|peer| {
+            let host = host_of(&peer.address);
+            !begun.iter().any(|begun| begun.host == host)
+        });
         self.acknowledged.clear();
         self.acknowledged
-            .extend(self.peers.iter().filter_map(Peer::acknowledged));
+            .extend(peers.filter_map(Peer::acknowledged));
         let decision = rule.decide(&self.reported, &mut self.acknowledged, end);
         self.store.replica().note_standby(match decision.standby {
             quorum::Standby::Unneeded => Standby::Unneeded,

@@ -4,11 +4,14 @@
 
 mod pairs;
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mqcore_engine::clock::SystemClock;
+use mqcore_engine::disk::RealDisk;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{Standby, WholeRecords};
@@ -248,5 +251,120 @@ fn a_slave_that_syncs_has_synced_what_its_first_report_names() {
     });
     assert_eq!(copy.stats().flushed, end);
     slave.stop();
+    master.stop();
+}
+
+/// What a slave that reads nothing else gets to know: why it was closed.
+fn slave_end(master: &mut TcpStream, slave: &Slave<RealDisk, SystemClock>, sent: &[u8]) -> String {
+    let mut request = [0; 8];
+    master.read_exact(&mut request).unwrap();
+    master.write_all(sent).unwrap();
+    first_end(slave.ended())
+}
+
+#[test]
+fn a_slave_compares_the_end_of_its_log_when_it_connects() {
+    let (one, two) = (Dir::new("compared-one"), Dir::new("compared-two"));
+    let store = open(&one.0, "ASYNC_FLUSH");
+    let copy = open(&two.0, "ASYNC_FLUSH");
+    let end = put(&store, 100);
+    let bytes = log_bytes(&store, 0, end);
+    let whole = WholeRecords {
+        end,
+        store_ms: Some(1),
+    };
+    copy.replica().append(0, &[&bytes], whole).unwrap();
+    let slave = Slave::new(Arc::clone(&copy), HOW.timing).unwrap();
+    let begin = end - 64 * 1024;
+    let frame = |changed: Option<usize>| {
+        let mut body = bytes[begin as usize..].to_vec();
+        if let Some(at) = changed {
+            body[at] ^= 1;
+        }
+        let len_bytes = body.len() as u32;
+        let offset = begin;
+        [Header { offset, len_bytes }.to_bytes().to_vec(), body].concat()
+    };
+    for changed in [0, 1_000, 64 * 1024 - 1] {
+        let (near, mut far) = pair();
+        slave.follow("the master", near.into()).unwrap();
+        let why = slave_end(&mut far, &slave, &frame(Some(changed)));
+        assert!(why.contains("bytes at"), "{why}");
+        assert!(why.contains("no copies of each other"), "{why}");
+        assert_eq!(copy.replica().appended(), end);
+    }
+    let (near, mut far) = pair();
+    slave.follow("the master", near.into()).unwrap();
+    let mut report = [0; 8];
+    far.read_exact(&mut report).unwrap();
+    assert_eq!(u64::from_be_bytes(report), begin);
+    far.write_all(&frame(None)).unwrap();
+    while u64::from_be_bytes(report) < end {
+        far.read_exact(&mut report).unwrap();
+    }
+    assert_eq!(u64::from_be_bytes(report), end);
+    slave.stop();
+}
+
+#[test]
+fn a_slave_that_holds_what_was_never_sent_is_refused_however_long_the_log_is() {
+    let dir = Dir::new("never-sent");
+    let store = open(&dir.0, "ASYNC_FLUSH");
+    let opened = put(&store, 50);
+    // What a crash leaves: nobody knows what is lost.
+    store.abandon();
+    drop(store);
+    let store = open(&dir.0, "ASYNC_FLUSH");
+    let master = Master::start(Arc::clone(&store), HOW).unwrap();
+    let end = put(&store, 50);
+    let (mut slave, theirs) = pair();
+    master.add("10.0.0.2:1", theirs.into()).unwrap();
+    slave.write_all(&(opened + 1).to_be_bytes()).unwrap();
+    let why = first_end(master.ended());
+    assert!(why.contains("the slave is ahead"), "{why}");
+    // What one slave was sent another may hold.
+    let (mut slave, theirs) = pair();
+    master.add("10.0.0.3:1", theirs.into()).unwrap();
+    slave.write_all(&opened.to_be_bytes()).unwrap();
+    read_to(&mut slave, end);
+    let (mut other, theirs) = pair();
+    master.add("10.0.0.2:2", theirs.into()).unwrap();
+    other.write_all(&(opened + 1).to_be_bytes()).unwrap();
+    read_to(&mut other, end);
+    master.stop();
+}
+
+#[test]
+fn a_new_slave_acknowledges_nothing_that_was_sent_before_its_log_begins() {
+    let dir = Dir::new("begun");
+    let store = open(&dir.0, "ASYNC_FLUSH");
+    let how = Shipping {
+        quorum: Some(RULE),
+        ..HOW
+    };
+    let master = Master::start(Arc::clone(&store), how).unwrap();
+    let first = put(&store, 10);
+    let early = store.durability().park(first, true).unwrap();
+    let file = store.replica().extent().file_len_bytes;
+    let end = put(&store, 800);
+    assert!(end > file, "the log has a second file");
+    let (mut slave, theirs) = pair();
+    master.add("10.0.0.2:1", theirs.into()).unwrap();
+    slave.write_all(&0u64.to_be_bytes()).unwrap();
+    read_to(&mut slave, end);
+    slave.write_all(&end.to_be_bytes()).unwrap();
+    let first_answers = RefCell::new(Vec::new());
+    until("nothing is answered", || {
+        first_answers.borrow_mut().extend(answered(&store));
+        !first_answers.borrow().is_empty()
+    });
+    assert_eq!(
+        *first_answers.borrow(),
+        [(early, PutStatus::FlushSlaveTimeout)]
+    );
+    // Nothing waits any more that the slave has not got.
+    let late = store.durability().park(end, true).unwrap();
+    let is_answered = || answered(&store) == [(late, PutStatus::PutOk)];
+    until("the slave does not count", is_answered);
     master.stop();
 }

@@ -54,6 +54,18 @@ impl CutReport {
     }
 }
 
+/// Length and magic of a record: without either it is none.
+const RECORD_MARK_BYTES: u64 = 8;
+
+/// Whether a cut at `end` was written down and not done: what is wrong there is what it left.
+///
+/// # Errors
+/// [`crate::error::Error::Io`].
+pub fn is_cut_begun<D: Disk>(disk: &D, keep_aside: &Path, end: u64) -> Result<bool> {
+    let names = CutNames::find(disk, keep_aside, CutKind::Cut, end)?;
+    Ok(names.begun.is_some())
+}
+
 /// A part of one file that is cut off.
 struct Part<D: Disk> {
     segment: Arc<Segment<D>>,
@@ -106,6 +118,12 @@ pub fn cut_at<D: Disk>(
     }
     for part in &parts {
         if part.segment.base() < remove_from {
+            if record.facts.whole_records > 0 {
+                // First the record that begins there, and nothing else: the log ends there from now on, so
+                // that an open after a crash finds the cut that was written down (`is_cut_begun`).
+                let first = (part.from + RECORD_MARK_BYTES).min(part.to);
+                zero(&part.segment, part.from, first)?;
+            }
             zero(&part.segment, part.from, part.to)?;
         }
     }

@@ -23,7 +23,7 @@ pub use ahead::ReadAhead;
 pub use append::Appended;
 pub use batches::{LogBatch, LogBatches, Placed};
 pub use behind::{Behind, Stretch, records_behind};
-pub use cut::{CutReport, cut_at, move_aside, sync_from};
+pub use cut::{CutReport, cut_at, is_cut_begun, move_aside, sync_from};
 pub use cut_record::{CutFacts, CutKind};
 pub use filler::DAMAGED_TOPIC;
 pub use keep::{KeepReport, Named, NamedRecord, Next, keep_behind};

@@ -127,6 +127,12 @@ impl<D: Disk, C: Clock> Durability<D, C> {
         self.loops.parked()
     }
 
+    /// The end that the nearest parked acknowledgement waits for, of all loops.
+    #[must_use]
+    pub fn nearest_parked(&self) -> Option<u64> {
+        self.loops.nearest()
+    }
+
     /// Answers all that can be answered of what was parked for the first loop, as
     /// [`Durability::drain_for`].
     pub fn drain(&self, out: &mut Vec<(Ticket, PutStatus)>) -> Option<u64> {

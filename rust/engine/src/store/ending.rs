@@ -86,11 +86,14 @@ pub(super) fn find_end<D: Disk>(
         used_manifest: report.used_manifest,
         now_ms,
     };
-    let plan = plan_for(found, &known, &end, config, how)?;
-    match how {
-        OpenHow::CutAt(at) if at < end.end => cut_before(found, walk, (&end, at), now_ms),
-        _ => Ok((end, plan)),
+    if let OpenHow::CutAt(at) = how
+        && at <= end.end
+    {
+        // Whatever is wrong behind it goes with it: an earlier cut may have got half way.
+        return cut_before(found, walk, (&end, at), now_ms);
     }
+    let plan = plan_for(found, &known, &end, config, how)?;
+    Ok((end, plan))
 }
 
 /// The end of a log that is to be cut where a record begins, of one that ends at `end`.

@@ -211,6 +211,12 @@ impl EventLoops {
         self.slots().filter_map(farthest).max()
     }
 
+    /// The end that the nearest parked acknowledgement waits for.
+    pub(super) fn nearest(&self) -> Option<u64> {
+        let nearest = |slot: &Arc<Slot>| slot.acks.lock().nearest();
+        self.slots().filter_map(nearest).min()
+    }
+
     #[inline]
     fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
         iter::successors(Some(&self.first.0), |slot| slot.next.get())

@@ -25,11 +25,13 @@ use super::session::{Mark, Session, read_lock, read_mark};
 use crate::batch_queue::{self, BatchTable};
 use crate::checkpoint::{AbortContent, AbortMarker};
 use crate::clock::Clock;
-use crate::commit_log::{Behind, CutFacts, CutReport, LogEnd, cut_at, keep_behind, sync_from};
+use crate::commit_log::{
+    Behind, CutFacts, CutReport, LogEnd, cut_at, is_cut_begun, keep_behind, sync_from,
+};
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key_index::KeyIndex;
 use crate::notice::Notices;
 use crate::queue_dirs::configured_topics;
@@ -210,7 +212,24 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         report: &mut OpenReport,
     ) -> Result<(LogEnd, Plan)> {
         let known = (mark, self.clock.now_ms());
-        let ending = find_end(found, queues, self.config, known, how, report)?;
+        let ending = match find_end(found, queues, self.config, known, how, report) {
+            // A cut that was interrupted there is gone on with.
+            Err(Error::Damaged {
+                physical_offset, ..
+            }) if how == OpenHow::RefuseDamage
+                && is_cut_begun(self.disk, &self.root.join(TRUNCATED_DIR), physical_offset)? =>
+            {
+                find_end(
+                    found,
+                    queues,
+                    self.config,
+                    known,
+                    OpenHow::CutDamage,
+                    report,
+                )?
+            }
+            found => found?,
+        };
         let (_, Plan::Keep(behind, facts)) = &ending else {
             return Ok(ending);
         };

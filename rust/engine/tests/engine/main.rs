@@ -13,6 +13,7 @@ mod golden_queues;
 mod golden_store;
 mod index_tags;
 mod meddling;
+mod members;
 mod model;
 mod queue_damage;
 mod replica;

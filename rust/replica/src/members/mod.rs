@@ -35,7 +35,8 @@ pub struct MembersRule {
     pub in_sync_replicas_min: usize,
     /// `haMaxTimeSlaveNotCatchup`: who is behind for longer is to leave.
     pub behind_max_ms: u64,
-    /// Who is not connected for longer is to leave.
+    /// Who is not connected for longer is to leave, and who joins has so long to get what it lacks: sends
+    /// wait for it meanwhile.
     pub absent_max_ms: u64,
 }
 
@@ -315,7 +316,7 @@ impl Members {
         };
         self.joining.retain(|id, joining| {
             let slave = slaves.iter().find(|slave| slave.id == *id);
-            let in_time = now_ms.saturating_sub(joining.since_ms) <= rule.behind_max_ms;
+            let in_time = now_ms.saturating_sub(joining.since_ms) <= rule.absent_max_ms;
             slave.is_some_and(|slave| near(slave, rule.behind_max_ms))
                 && (joining.is_ready || in_time)
         });

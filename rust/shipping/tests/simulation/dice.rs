@@ -23,7 +23,7 @@ impl Dice {
     }
 
     /// From `first` to `last`, both of them possible.
-    pub(crate) fn from_to(&mut self, first: u64, last: u64) -> u64 {
+    pub(crate) fn between(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last - first + 1)
     }
 

@@ -8,6 +8,8 @@ use super::ledger::{Checked, demand};
 use super::node::{Duty, Link};
 use super::world::{Event, World};
 
+/// So much longer a slave that was refused waits until it tries again.
+const REFUSED_MS: u64 = 4_000;
 /// Bytes that a slave reads at once.
 const READ_LEN_BYTES: usize = 64 * 1024;
 
@@ -46,6 +48,8 @@ impl World {
         if let Some(flaw) = self.flaw {
             self.bend_marks(flaw);
         }
+        // What was reported before a link ended counts.
+        self.watch_marks()?;
         for (address, why) in ended {
             self.note_ended_by_master(&address, &why)?;
         }
@@ -63,6 +67,7 @@ impl World {
         let Some(mut link) = slot.take() else {
             return Ok(());
         };
+        self.nodes[node].last_master = link.master;
         let mut wait_ms = 0;
         let due = if link.has_begun {
             link.follower.due(&mut link.wire).map(|ms| wait_ms = ms)
@@ -104,7 +109,8 @@ impl World {
                 drop(link);
                 self.note_ended_by_slave(node, &why)?;
                 let incarnation = self.nodes[node].incarnation;
-                let retry_ms = self.options.retry_ms;
+                let is_refused = self.nodes[node].refused.is_some();
+                let retry_ms = self.options.retry_ms + if is_refused { REFUSED_MS } else { 0 };
                 self.plan(retry_ms, Event::Connect { node, incarnation });
             }
         }
@@ -128,7 +134,7 @@ impl World {
     /// Something that the other threads of a store do.
     pub(crate) fn work(&mut self, node: usize) -> Checked {
         let incarnation = self.nodes[node].incarnation;
-        let in_ms = self.dice.from_to(5, 300);
+        let in_ms = self.dice.between(5, 300);
         self.plan(in_ms, Event::Work { node, incarnation });
         let Some(store) = self.nodes[node].store().cloned() else {
             return Ok(());

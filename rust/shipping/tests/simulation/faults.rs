@@ -24,9 +24,14 @@ const PROBES: [&[u8]; 6] = [
 ];
 
 impl World {
-    /// The next fault, and when the one behind it comes.
+    /// The next fault, and when the one behind it comes. Now and then an operator repairs.
     pub(crate) fn fault(&mut self) -> Checked {
-        let in_ms = self.dice.from_to(1, 2 * self.options.fault_every_ms);
+        let refused = (1..self.nodes.len()).find(|node| self.nodes[*node].refused.is_some());
+        if let Some(node) = refused.filter(|_| self.dice.once_in(4)) {
+            self.nodes[node].refused = None;
+            self.empty(node)?;
+        }
+        let in_ms = self.dice.between(1, 2 * self.options.fault_every_ms);
         self.plan(in_ms, Event::Fault);
         let node = self.dice.below(self.nodes.len() as u64) as usize;
         match self.dice.below(20) {
@@ -59,7 +64,7 @@ impl World {
             1 | 2 => {
                 self.count.cuts += 1;
                 let bytes = self.dice.pick(&[1, 5, 12, 30, 300, 5_000]);
-                let bytes = self.dice.from_to(1, bytes);
+                let bytes = self.dice.between(1, bytes);
                 self.network.cut_behind(pair, side, bytes);
             }
             3 => {
@@ -89,7 +94,7 @@ impl World {
     fn plan_stop(&mut self, node: usize) {
         let twin = &self.nodes[node].twin;
         if self.nodes[node].process.is_some() && !twin.is_stopped() {
-            let calls = twin.calls() + self.dice.from_to(1, 6);
+            let calls = twin.calls() + self.dice.between(1, 6);
             twin.stop_at_call(calls);
             self.trace
                 .line(|| format!("node {node} will stop at call {calls}"));
@@ -173,10 +178,13 @@ impl World {
         self.near.insert(pair, None);
         let bytes = self.dice.pick(&PROBES);
         // It may be closed already.
-        let _sent = near.write_all(&Flaw::probe(self.flaw, bytes, self.ledger.end()));
+        let _sent = near.write_all(bytes);
         let stays_ms = self.dice.pick(&[1, 100, 30_000]);
         self.strangers.push((self.now_ms + stays_ms, near));
         self.accept(format!("10.9.9.9:{pair}"), far);
+        if self.flaw == Some(Flaw::ProbeCounts) {
+            self.count_as_report();
+        }
     }
 
     /// Strangers go.

@@ -71,7 +71,8 @@ impl Flaw {
             }
             Self::AheadGoesOn => {
                 options.loses_power = true;
-                options.is_synced[0] = false;
+                options.at_least(2);
+                options.is_synced.fill(false);
             }
             Self::MissingReportCounts | Self::OneSlaveTwice => {
                 options.rule.in_sync_replicas = 3;
@@ -79,15 +80,18 @@ impl Flaw {
             }
             Self::WaitsForNobody => options.rule.in_sync_replicas = 1,
             Self::HeaderWithoutBody => options.batch_len_bytes = 50,
-            Self::ProbeCounts
-            | Self::ReportAboveOwnEnd
-            | Self::ReportBeforeAppend
-            | Self::FreshInTheMiddle => {}
+            Self::ProbeCounts | Self::ReportAboveOwnEnd | Self::ReportBeforeAppend => {}
+            Self::FreshInTheMiddle => options.is_synced.fill(false),
         }
-        if options.rule.in_sync_replicas > options.slaves + 1 {
-            options.slaves = 2;
-            options.is_synced.resize(3, false);
-            options.drift_ppm.resize(3, 0);
+        options.at_least(options.rule.in_sync_replicas - 1);
+    }
+
+    /// Whether a slave copies whatever comes, as official ones do.
+    pub(crate) fn copies_all(self, node: usize) -> bool {
+        match self {
+            Self::FreshInTheMiddle => true,
+            Self::AheadGoesOn => node == 1,
+            _ => false,
         }
     }
 
@@ -99,20 +103,12 @@ impl Flaw {
         }
     }
 
-    /// What a stranger's bytes are to the master.
-    pub(crate) fn probe(flaw: Option<Self>, bytes: &[u8], end: u64) -> Vec<u8> {
-        match flaw {
-            Some(Self::ProbeCounts) => end.to_be_bytes().to_vec(),
-            _ => bytes.to_vec(),
-        }
-    }
-
     /// What a slave reports too much or too soon, with `came` about to be appended to a log that ends at
     /// `appended`.
     pub(crate) fn early_report(self, link: &Link, appended: u64, came: &[u8]) -> Option<u64> {
         let head = came.first_chunk::<HEADER_LEN_BYTES>();
         let header = head.and_then(|head| Header::of(*head).ok())?;
-        if header.offset != appended || link.follower.announced() != appended {
+        if header.offset != appended || link.follower.announced() != Some(appended) {
             return None;
         }
         match self {
@@ -127,6 +123,22 @@ impl Flaw {
 }
 
 impl World {
+    /// A slave that is ahead waits until its master's log has grown as far: no master of ours lets it on
+    /// before.
+    pub(crate) fn is_let_wait(&self, node: usize) -> bool {
+        let promise = &self.ledger.promises[node];
+        self.flaw == Some(Flaw::AheadGoesOn) && promise.end > self.ledger.end()
+    }
+
+    /// A master with a flaw takes what a stranger has sent for the end of a slave's log.
+    pub(crate) fn count_as_report(&mut self) {
+        if let Some(store) = self.nodes[0].store() {
+            store
+                .durability()
+                .note_replicated(store.replica().appended());
+        }
+    }
+
     /// What a master with a flaw makes of the reports, or of a send.
     pub(crate) fn bend_marks(&mut self, flaw: Flaw) {
         let Some(process) = &mut self.nodes[0].process else {
@@ -161,8 +173,6 @@ struct Stream {
     body_left: usize,
     drops_body: bool,
     frames: u64,
-    /// What a fresh slave's offsets are moved by.
-    moved_by: u64,
 }
 
 /// Looks at all that is written: reports are noted, and a flaw of the stream is planted.
@@ -172,12 +182,10 @@ pub(crate) fn tap(flaw: Option<Flaw>, reports: &Reports, bounds: &Bounds) -> Tap
     Box::new(move |pair, side, bytes| {
         let is_near = side == Side::Near;
         if is_near && flaw == Some(Flaw::FreshInTheMiddle) {
-            let middle = bounds.middle();
-            if streams.entry((pair, true)).or_default().frames == 0 && bytes == [0; 8] {
-                let far = streams.entry((pair, false)).or_default();
-                far.moved_by = middle % super::options::SEGMENT_BYTES;
-                streams.entry((pair, true)).or_default().frames = 1;
-                return middle.to_be_bytes().to_vec();
+            let stream = streams.entry((pair, true)).or_default();
+            if stream.frames == 0 && bytes == [0; 8] {
+                stream.frames = 1;
+                return bounds.middle().to_be_bytes().to_vec();
             }
         }
         let stream = streams.entry((pair, is_near)).or_default();
@@ -186,7 +194,7 @@ pub(crate) fn tap(flaw: Option<Flaw>, reports: &Reports, bounds: &Bounds) -> Tap
             return bytes.to_vec();
         }
         match flaw {
-            Some(Flaw::HeaderWithoutBody | Flaw::FreshInTheMiddle) => stream.bend(flaw, bytes),
+            Some(Flaw::HeaderWithoutBody) => stream.drop_bodies(bytes),
             _ => bytes.to_vec(),
         }
     })
@@ -204,8 +212,8 @@ impl Stream {
         }
     }
 
-    /// A master's frames, with a flaw.
-    fn bend(&mut self, flaw: Option<Flaw>, bytes: &[u8]) -> Vec<u8> {
+    /// A master's frames, of which some have no body.
+    fn drop_bodies(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         for byte in bytes {
             if self.body_left > 0 {
@@ -220,14 +228,12 @@ impl Stream {
                 continue;
             };
             self.head.clear();
-            let Ok(mut header) = Header::of(head) else {
+            let Ok(header) = Header::of(head) else {
                 continue;
             };
             self.frames += 1;
             self.body_left = header.len_bytes as usize;
-            self.drops_body = flaw == Some(Flaw::HeaderWithoutBody)
-                && self.frames.is_multiple_of(BODY_LOST_EVERY);
-            header.offset -= self.moved_by.min(header.offset);
+            self.drops_body = self.frames.is_multiple_of(BODY_LOST_EVERY);
             out.extend(header.to_bytes());
         }
         out

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 
+use super::network::Pair;
+
 pub(crate) type Checked<T = ()> = Result<T, String>;
 
 /// Fails with a text where something does not hold.
@@ -44,8 +46,8 @@ pub(crate) struct Promise {
     pub(crate) agrees_to: u64,
     /// Its log ends here.
     pub(crate) end: u64,
-    /// What it has reported last over its newest connection, as far as that was true.
-    pub(crate) reported: u64,
+    /// What it has reported last over each connection that its master has open, as far as that was true.
+    reports: BTreeMap<Pair, u64>,
     /// Messages up to here survive the process, and the loss of power.
     pub(crate) kill: u64,
     pub(crate) power: u64,
@@ -55,6 +57,11 @@ impl Promise {
     /// Whether it holds what its master does not.
     pub(crate) fn has_diverged(&self) -> bool {
         self.end > self.agrees_to
+    }
+
+    /// What it has reported, over whatever connection.
+    pub(crate) fn reported(&self) -> u64 {
+        self.reports.values().copied().max().unwrap_or(0)
     }
 }
 
@@ -76,7 +83,7 @@ pub(crate) struct Ledger {
     pub(crate) promises: Vec<Promise>,
     /// The replicated mark of this start of the master.
     pub(crate) replicated: u64,
-    places: BTreeMap<(QueueKey, u64), u64>,
+    offsets_of_queues: BTreeMap<(QueueKey, u64), u64>,
     /// What the master's log was before each loss of a tail.
     lost: Vec<Vec<u8>>,
 }
@@ -90,7 +97,7 @@ impl Ledger {
             rule,
             promises: vec![Promise::default(); replicas],
             replicated: 0,
-            places: BTreeMap::new(),
+            offsets_of_queues: BTreeMap::new(),
             lost: Vec::new(),
         }
     }
@@ -112,7 +119,7 @@ impl Ledger {
 
     /// A message was appended.
     pub(crate) fn appended(&mut self, bytes: &[u8], sent: Sent) -> Checked {
-        let place = (sent.queue_key, sent.queue_offset);
+        let slot = (sent.queue_key, sent.queue_offset);
         self.history.extend_from_slice(bytes);
         demand!(
             self.history.len() as u64 == sent.end,
@@ -120,10 +127,10 @@ impl Ledger {
             self.history.len(),
             sent.end
         );
-        let before = self.places.insert(place, sent.begin);
+        let before = self.offsets_of_queues.insert(slot, sent.begin);
         demand!(
             before.is_none(),
-            "{place:?} was given to the message at {before:?}, and is given to one at {}",
+            "{slot:?} was given to the message at {before:?}, and is given to one at {}",
             sent.begin
         );
         self.sent.push(sent);
@@ -134,8 +141,10 @@ impl Ledger {
     }
 
     /// Where the message of a queue lies that readers see at an offset.
-    pub(crate) fn place(&self, queue_key: QueueKey, queue_offset: u64) -> Option<u64> {
-        self.places.get(&(queue_key, queue_offset)).copied()
+    pub(crate) fn physical_offset(&self, queue_key: QueueKey, queue_offset: u64) -> Option<u64> {
+        self.offsets_of_queues
+            .get(&(queue_key, queue_offset))
+            .copied()
     }
 
     /// The master has lost what is behind `end`: the power was gone, and nothing was promised about it.
@@ -145,11 +154,13 @@ impl Ledger {
         }
         self.history.truncate(end as usize);
         while let Some(last) = self.sent.pop_if(|last| last.end > end) {
-            self.places.remove(&(last.queue_key, last.queue_offset));
+            self.offsets_of_queues
+                .remove(&(last.queue_key, last.queue_offset));
         }
         for promise in &mut self.promises {
             promise.agrees_to = promise.agrees_to.min(end);
-            promise.reported = promise.reported.min(end);
+            // Whoever was connected was so to a process that is gone.
+            promise.reports.clear();
             promise.kill = promise.kill.min(end);
             promise.power = promise.power.min(end);
         }
@@ -159,7 +170,7 @@ impl Ledger {
     fn holders(&self, begin: u64, end: u64) -> usize {
         let slaves = self.promises.iter().skip(1);
         slaves
-            .filter(|slave| slave.reported >= end && slave.start <= begin)
+            .filter(|slave| slave.reported() >= end && slave.start <= begin)
             .count()
     }
 
@@ -228,7 +239,7 @@ impl Ledger {
     pub(crate) fn note_report(
         &mut self,
         slave: usize,
-        report: u64,
+        (pair, report): (Pair, u64),
         appended: u64,
         durable: Option<u64>,
     ) -> Checked {
@@ -243,7 +254,8 @@ impl Ledger {
             );
         }
         let promise = &mut self.promises[slave];
-        promise.reported = report.min(promise.agrees_to);
+        let report = report.min(promise.agrees_to);
+        promise.reports.insert(pair, report);
         Ok(())
     }
 
@@ -261,13 +273,31 @@ impl Ledger {
         }
     }
 
+    /// A slave whose master has lost a tail may agree by a few bytes more than was left: its log is `bytes`.
+    pub(crate) fn compared(&mut self, slave: usize, bytes: &[u8]) {
+        let start = self.promises[slave].start;
+        self.promises[slave].agrees_to = start + self.same(start, bytes);
+    }
+
+    /// How many of these bytes are the master's from `start` on.
+    fn same(&self, start: u64, bytes: &[u8]) -> u64 {
+        let history = self.history.get(start as usize..).unwrap_or_default();
+        let both = history.iter().zip(bytes);
+        both.take_while(|(one, other)| one == other).count() as u64
+    }
+
     /// A slave's log was emptied by its operator.
     pub(crate) fn emptied(&mut self, slave: usize) {
-        let reported = self.promises[slave].reported;
+        let reports = std::mem::take(&mut self.promises[slave].reports);
         self.promises[slave] = Promise {
-            reported,
+            reports,
             ..Promise::default()
         };
+    }
+
+    /// The master has closed a connection.
+    pub(crate) fn closed(&mut self, slave: usize, pair: Pair) {
+        self.promises[slave].reports.remove(&pair);
     }
 
     /// A slave's empty log begins at `start`.
@@ -284,9 +314,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// A slave's log has grown by `bytes`, up to `end`.
-    pub(crate) fn grown(&mut self, slave: usize, bytes: &[u8], end: u64) -> Checked {
+    /// A slave's log has grown by `bytes`, up to `end`; `is_old`: over a connection to a master that has been
+    /// started anew since, of which something may still have been on its way.
+    pub(crate) fn grown(&mut self, slave: usize, bytes: &[u8], end: u64, is_old: bool) -> Checked {
         let from = end - bytes.len() as u64;
+        let is_of = |lost: &Vec<u8>| lost.get(from as usize..end as usize) == Some(bytes);
+        if is_old && self.bytes(from, end) != Some(bytes) && self.lost.iter().any(is_of) {
+            self.promises[slave].end = end;
+            return Ok(());
+        }
         let promise = &self.promises[slave];
         demand!(
             !promise.has_diverged(),
@@ -312,13 +348,7 @@ impl Ledger {
         has_lost: bool,
     ) -> Checked {
         let end = start + bytes.len() as u64;
-        let history = self.history.get(start as usize..).unwrap_or_default();
-        let same = history
-            .iter()
-            .zip(bytes)
-            .take_while(|(a, b)| a == b)
-            .count() as u64;
-        let agrees_to = start + same;
+        let agrees_to = start + self.same(start, bytes);
         let is_of = |history: &Vec<u8>| history.get(start as usize..end as usize) == Some(bytes);
         demand!(
             agrees_to == end || (replica > 0 && self.lost.iter().any(is_of)),

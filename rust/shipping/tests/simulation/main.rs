@@ -9,6 +9,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod copying;
 mod count;
 mod dice;
 mod duties;
@@ -28,7 +29,7 @@ use flaw::Flaw;
 use run::{described, run_many, run_one};
 
 /// Histories of the run that is part of every test run.
-const SAMPLE: u64 = 300;
+const SAMPLE: u64 = 1_000;
 /// Histories of the long run by default.
 const LONG: u64 = 100_000;
 /// Histories in which a flaw is found at the latest.

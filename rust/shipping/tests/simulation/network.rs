@@ -199,7 +199,7 @@ impl Network {
         direction.black_until_ms = direction.black_until_ms.max(until_ms);
     }
 
-    /// The machine of `side` is without power: its end is gone, and nobody is told.
+    /// The machine of `side` is without power: its end is gone, and nobody learns it.
     pub(crate) fn vanish(&self, pair: Pair, side: Side) {
         let mut cables = self.0.borrow_mut();
         let connection = &mut cables.connections[pair];
@@ -322,7 +322,7 @@ impl Read for Wire {
         }
         let there = direction.arrived.len().min(buffer.len());
         let len = if cables.dice.once_in(3) {
-            cables.dice.from_to(1, there as u64) as usize
+            cables.dice.between(1, there as u64) as usize
         } else {
             there
         };
@@ -354,13 +354,13 @@ impl Write for Wire {
             return Err(failed(ErrorKind::WouldBlock));
         }
         let len = if self.side == Side::Far && cables.dice.once_in(4) {
-            cables.dice.from_to(1, free as u64) as usize
+            cables.dice.between(1, free as u64) as usize
         } else {
             free
         };
         let (least, most) = direction.latency_ms;
         let last_ms = direction.under_way.back().map_or(0, |(due, _)| *due);
-        let due_ms = last_ms.max(now_ms + cables.dice.from_to(least, most));
+        let due_ms = last_ms.max(now_ms + cables.dice.between(least, most));
         let tap = cables.tap.as_mut();
         let bytes = &bytes[..len];
         let bytes = tap.map_or_else(|| bytes.to_vec(), |tap| tap(self.pair, self.side, bytes));

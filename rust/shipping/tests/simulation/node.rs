@@ -11,8 +11,9 @@ use mqcore_engine::error::Result;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::{OpenHow, Store};
 use mqcore_replica::RecordWalk;
-use mqcore_shipping::{Follower, Slaves, walk_of};
+use mqcore_shipping::{Slaves, walk_of};
 
+use super::copying::Copying;
 use super::network::Wire;
 use super::options::Options;
 
@@ -33,8 +34,10 @@ pub(crate) enum Duty {
 /// A slave's connection.
 pub(crate) struct Link {
     pub(crate) wire: Wire,
-    pub(crate) follower: Follower<TwinDisk, ManualClock>,
+    pub(crate) follower: Copying,
     pub(crate) has_begun: bool,
+    /// The incarnation of the master that has accepted it.
+    pub(crate) master: u32,
 }
 
 /// The process of a replica.
@@ -59,6 +62,8 @@ pub(crate) struct Node {
     pub(crate) incarnation: u32,
     pub(crate) process: Option<Process>,
     pub(crate) paused_until_ms: u64,
+    /// The incarnation of the master whose bytes it has read last.
+    pub(crate) last_master: u32,
     /// Why it was refused as a slave.
     pub(crate) refused: Option<String>,
     /// Whether the power was gone since its store was open.
@@ -80,6 +85,7 @@ impl Node {
             incarnation: 0,
             process: None,
             paused_until_ms: 0,
+            last_master: 0,
             refused: None,
             has_lost_power: false,
             turn_at_ms: None,

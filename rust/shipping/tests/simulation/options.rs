@@ -47,7 +47,7 @@ impl Options {
     pub(crate) fn of(seed: u64) -> Self {
         let dice = &mut Dice::of(seed ^ 0x6f70_7469_6f6e);
         let slaves = dice.pick(&[1, 1, 2, 2, 2, 3]);
-        let in_sync_replicas = dice.from_to(1, slaves as u64 + 1) as usize;
+        let in_sync_replicas = dice.between(1, slaves as u64 + 1) as usize;
         let is_synced = (0..=slaves).map(|_| dice.once_in(2)).collect();
         let heartbeat_ms = dice.pick(&[300, 1_000, 5_000]);
         Self {
@@ -68,12 +68,12 @@ impl Options {
             bytes_per_second_max: dice.pick(&[None, None, None, Some(30_000)]),
             quality: Quality {
                 latency_ms: dice.pick(&[(0, 0), (0, 3), (1, 40)]),
-                capacity: dice.pick(&[200, 5_000, 65_536]),
+                capacity: dice.pick(&[2_000, 5_000, 65_536]),
             },
             drift_ppm: (0..=slaves)
                 .map(|_| dice.below(2_001) as i64 - 1_000)
                 .collect(),
-            faulty_ms: dice.from_to(3_000, 30_000),
+            faulty_ms: dice.between(3_000, 30_000),
             fault_every_ms: dice.pick(&[150, 500, 2_000]),
             burst_every_ms: dice.pick(&[100, 400, 1_000]),
             retry_ms: dice.pick(&[20, 500, 3_000]),
@@ -82,6 +82,13 @@ impl Options {
             removes_files: dice.once_in(8),
             leaves_out_sync: false,
         }
+    }
+
+    /// Makes it so many slaves at the least.
+    pub(crate) fn at_least(&mut self, slaves: usize) {
+        self.slaves = self.slaves.max(slaves);
+        self.is_synced.resize(self.slaves + 1, false);
+        self.drift_ppm.resize(self.slaves + 1, 0);
     }
 
     /// What an acknowledgement means at the least.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use mqcore_engine::commit_log::{Scan, scan};
 use mqcore_record::CrcCheck;
+use mqcore_record::layout::MAGIC_BLANK;
 
 use super::ledger::{Checked, Sent, demand};
 use super::network::Pair;
@@ -92,7 +93,8 @@ impl World {
             "slave {node} has nothing at {}, and its log ends at {end}",
             from + bytes.len() as u64
         );
-        self.ledger.grown(node, &bytes, end)
+        let is_old = self.nodes[node].last_master != self.nodes[0].incarnation;
+        self.ledger.grown(node, &bytes, end, is_old)
     }
 
     /// What slaves have just reported.
@@ -109,12 +111,18 @@ impl World {
                 continue;
             }
             let appended = store.replica().appended();
+            if self.ledger.promises[node].has_diverged() {
+                let start = self.ledger.promises[node].start;
+                self.ledger
+                    .compared(node, &log_bytes(store, start, appended));
+            }
             let flushed = store.files().positions.flushed.position();
             let durable = self.options.is_synced[node].then_some(flushed);
             self.trace.note(report);
             self.trace
                 .line(|| format!("node {node} reports {report} over {pair}"));
-            self.ledger.note_report(node, report, appended, durable)?;
+            let reported = (pair, report);
+            self.ledger.note_report(node, reported, appended, durable)?;
         }
         Ok(())
     }
@@ -145,13 +153,13 @@ impl World {
                     break;
                 }
                 for unit in units {
-                    let place = self.ledger.place(queue_key, from);
-                    let is_known = place == u64::try_from(unit.physical_offset).ok();
+                    let expected = self.ledger.physical_offset(queue_key, from);
+                    let is_known = expected == u64::try_from(unit.physical_offset).ok();
                     let is_own = self.ledger.promises[node].has_diverged();
                     demand!(
                         unit.is_blank() || is_known || is_own,
                         "{queue_key:?} {from} of node {node} is the message at {}, and the master's \
-                         is at {place:?}",
+                         is at {expected:?}",
                         unit.physical_offset
                     );
                     from += 1;
@@ -233,6 +241,12 @@ impl World {
                 self.ledger.appended(&bytes, sent)?;
             }
         }
+        // Or the blank end of a file, and the message that was to go behind it is not there.
+        let rest = log_bytes(store, self.ledger.end(), store.files().readable());
+        let is_blank = rest.get(4..8) == Some(&MAGIC_BLANK.to_be_bytes());
+        if is_blank {
+            self.ledger.history.extend(rest);
+        }
         Ok(())
     }
 
@@ -244,9 +258,11 @@ impl World {
             .rsplit(':')
             .next()
             .and_then(|pair| pair.parse::<Pair>().ok());
-        let Some(Some(node)) = pair.and_then(|pair| self.near.get(&pair)).copied() else {
+        let Some((pair, Some(node))) = pair.and_then(|pair| Some((pair, *self.near.get(&pair)?)))
+        else {
             return Ok(());
         };
+        self.ledger.closed(node, pair);
         let promise = &self.ledger.promises[node];
         if why.contains("the slave is ahead") {
             self.count.ahead += 1;
@@ -273,6 +289,7 @@ impl World {
         self.trace.line(|| format!("slave {node} closes: {why}"));
         if why.contains("are no copies of each other") {
             self.count.other_refusals += 1;
+            // A broker waits longer before it asks again.
             self.nodes[node].refused = Some(why.to_owned());
             let is_so = self.ledger.promises[node].has_diverged();
             demand!(

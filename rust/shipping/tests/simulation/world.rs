@@ -9,17 +9,23 @@ use mqcore_engine::store::Standby;
 use mqcore_record::{Host, Message};
 use mqcore_shipping::{Follower, Shipping, Slaves};
 
+use super::copying::Copying;
 use super::count::Count;
 use super::dice::Dice;
 use super::flaw::Flaw;
-use super::ledger::{Checked, Ledger, Sent};
+use super::ledger::{Checked, Ledger, QueueKey, Sent};
 use super::network::{Network, Pair, Side};
 use super::node::{Duty, Link, Node, Process};
 use super::options::Options;
 use super::trace::Trace;
 
 /// Topics and queues that messages go to.
-pub(crate) const QUEUE_KEYS: [(&str, i32); 3] = [("T", 0), ("T", 1), ("Other", 0)];
+pub(crate) const QUEUE_KEYS: [QueueKey; 3] = [("T", 0), ("T", 1), ("Other", 0)];
+
+const HOST: Host = Host::V4 {
+    address: [127, 0, 0, 1],
+    port: 10911,
+};
 
 /// What is planned. A number of a node goes with the incarnation that it is planned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +86,7 @@ impl World {
             now_ms: 0,
             agenda: BinaryHeap::new(),
             planned: 0,
-            network: Network::new(seed ^ 0x6e65_7477_6f72_6b),
+            network: Network::new(seed ^ 0x006e_6574_776f_726b),
             nodes: (0..replicas)
                 .map(|node| Node::new(&options, node))
                 .collect(),
@@ -255,6 +261,10 @@ impl World {
             seen: vec![0; QUEUE_KEYS.len()],
         });
         self.check_opened(node)?;
+        if node == 0 {
+            self.bounds
+                .note(self.ledger.sent.last().map_or(0, |sent| sent.begin));
+        }
         let work_ms = self.dice.below(100);
         self.plan(work_ms, Event::Work { node, incarnation });
         if node == 0 {
@@ -270,7 +280,8 @@ impl World {
         let incarnation = self.nodes[node].incarnation;
         let is_reached = self.nodes[0].process.is_some()
             && self.nodes[0].paused_until_ms <= self.now_ms
-            && !self.dice.once_in(8);
+            && !self.dice.once_in(8)
+            && !self.is_let_wait(node);
         if !is_reached {
             let retry_ms = self.options.retry_ms;
             self.plan(retry_ms, Event::Connect { node, incarnation });
@@ -279,18 +290,23 @@ impl World {
         let (pair, near, far) = self.network.connect(self.options.quality);
         self.count.connects += 1;
         self.near.insert(pair, Some(node));
-        // From now on the master waits for what comes over this one.
-        self.ledger.promises[node].reported = 0;
         let timing = self.options.timing;
+        let master = self.nodes[0].incarnation;
         if let Some(process) = &mut self.nodes[node].process
             && let Duty::Slave { walk, link } = &mut process.duty
         {
             let store = std::sync::Arc::clone(&process.store);
-            let follower = Follower::new(store, std::sync::Arc::clone(walk), timing);
+            let follower = if self.flaw.is_some_and(|flaw| flaw.copies_all(node)) {
+                Copying::official(store)
+            } else {
+                let walk = std::sync::Arc::clone(walk);
+                Copying::Ours(Box::new(Follower::new(store, walk, timing)))
+            };
             *link = Some(Box::new(Link {
                 wire: near,
                 follower,
                 has_begun: false,
+                master,
             }));
         }
         let host = Flaw::host_of(self.flaw, node, pair);
@@ -319,20 +335,30 @@ impl World {
 
     fn burst(&mut self) -> Checked {
         let every_ms = self.options.burst_every_ms;
-        let in_ms = self.dice.from_to(1, 2 * every_ms);
+        let in_ms = self.dice.between(1, 2 * every_ms);
         self.plan(in_ms, Event::Burst);
         let is_up = self.nodes[0].process.is_some() && self.nodes[0].paused_until_ms <= self.now_ms;
         if !is_up || !self.is_loaded {
             return Ok(());
         }
         self.nodes[0].pass_to(self.now_ms);
-        for _ in 0..self.dice.from_to(1, 4) {
+        for _ in 0..self.dice.between(1, 4) {
             self.send()?;
             if self.nodes[0].process.is_none() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// A body that no other message has, and where it goes.
+    fn next_body(&mut self) -> (QueueKey, Vec<u8>) {
+        self.sent_number += 1;
+        let queue_key = self.dice.pick(&QUEUE_KEYS);
+        let len = self.dice.between(1, self.options.body_len_max) as usize;
+        let mut body = format!("{:x}.", self.sent_number).into_bytes();
+        body.resize(len.max(body.len()), b'a' + (self.sent_number % 26) as u8);
+        (queue_key, body)
     }
 
     /// Sends a message, as the fast path does: looks before the append, and parks what waits.
@@ -350,18 +376,10 @@ impl World {
             self.count.refused += 1;
             return Ok(());
         }
-        self.sent_number += 1;
-        let queue_key = self.dice.pick(&QUEUE_KEYS);
-        let len = self.dice.from_to(1, self.options.body_len_max) as usize;
-        let mut body = format!("{:x}.", self.sent_number).into_bytes();
-        body.resize(len.max(body.len()), b'a' + (self.sent_number % 26) as u8);
-        let host = Host::V4 {
-            address: [127, 0, 0, 1],
-            port: 10911,
-        };
+        let (queue_key, body) = self.next_body();
         let message = Message {
             born_timestamp_ms: 1,
-            ..Message::of(queue_key.0, queue_key.1, &body, host)
+            ..Message::of(queue_key.0, queue_key.1, &body, HOST)
         };
         let appended = store.writer().append(&message);
         if self.has_met_stop(0) {
@@ -395,7 +413,6 @@ impl World {
             status: None,
         };
         self.trace.note(at.end());
-        self.bounds.note(at.physical_offset);
         self.ledger.appended(&bytes, sent)?;
         if let Some(flaw) = self.flaw {
             self.bend_marks(flaw);

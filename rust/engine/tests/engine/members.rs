@@ -1,0 +1,168 @@
+//! The store of a replica under a controller: readers stop at the confirm offset, appends wait for a role, a
+//! log is cut where its master's copy ends, whenever the power goes meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use mqcore_engine::clock::ManualClock;
+use mqcore_engine::config::StoreConfig;
+use mqcore_engine::disk::twin::{Bound, TwinDisk};
+use mqcore_engine::error::{Error, Result};
+use mqcore_engine::store::{OpenHow, Store};
+use mqcore_record::{Host, Message};
+
+type TwinStore = Store<TwinDisk, ManualClock>;
+
+fn config() -> StoreConfig {
+    let pairs = [
+        ("storePathRootDir", "/store"),
+        ("mappedFileSizeCommitLog", "73728"),
+        ("mappedFileSizeConsumeQueue", "2000"),
+        ("maxMessageSize", "4096"),
+        ("maxHashSlotNum", "10"),
+        ("maxIndexNum", "40"),
+    ];
+    StoreConfig {
+        is_member: true,
+        ..StoreConfig::from_pairs(pairs).unwrap().0
+    }
+}
+
+fn open(disk: &TwinDisk, how: OpenHow) -> Result<TwinStore> {
+    let clock = ManualClock::at(1_000_000_000);
+    Store::open(disk.clone(), clock, config(), how)
+}
+
+fn append(store: &TwinStore, number: u8) -> Result<(u64, u64)> {
+    let host = Host::V4 {
+        address: [127, 0, 0, 1],
+        port: 10911,
+    };
+    let body = [number; 4_000];
+    let message = Message {
+        born_timestamp_ms: 1,
+        properties: b"KEYS\x01k\x02",
+        ..Message::of("T", 0, &body, host)
+    };
+    let appended = store.writer().append(&message)?;
+    Ok((appended.end(), appended.queue_offset))
+}
+
+fn dispatch(store: &TwinStore) {
+    while store.dispatching().step().unwrap() {}
+}
+
+/// Leads, and lets readers see everything.
+fn lead(store: &TwinStore) {
+    store.replica().lead(|_end| Ok(())).unwrap();
+    store.replica().confirm(None);
+}
+
+/// Forty records over three files; the end of each.
+fn filled(disk: &TwinDisk) -> (TwinStore, Vec<u64>) {
+    let store = open(disk, OpenHow::RefuseDamage).unwrap();
+    lead(&store);
+    let ends = (0..40).map(|number| {
+        store.preparation().step().unwrap();
+        append(&store, number).unwrap().0
+    });
+    let ends = ends.collect();
+    (store, ends)
+}
+
+#[test]
+fn a_member_takes_nothing_before_it_leads_and_again_once_it_follows() {
+    let disk = TwinDisk::new();
+    let store = open(&disk, OpenHow::RefuseDamage).unwrap();
+    let refused = append(&store, 0).unwrap_err();
+    assert!(matches!(refused, Error::NotWritable { .. }), "{refused}");
+    lead(&store);
+    append(&store, 0).unwrap();
+    store.replica().follow();
+    assert!(append(&store, 1).is_err());
+    lead(&store);
+    assert_eq!(append(&store, 2).unwrap().1, 1);
+}
+
+#[test]
+fn readers_stop_at_the_confirm_offset_across_a_clean_stop_and_a_kill() {
+    for is_killed in [false, true] {
+        let disk = TwinDisk::new();
+        let (store, ends) = filled(&disk);
+        store.replica().confirm(Some(ends[9]));
+        dispatch(&store);
+        assert_eq!(store.replica().dispatched(), ends[9]);
+        // In the middle of a record: as far as records are whole.
+        store.replica().confirm(Some(ends[10] + 7));
+        dispatch(&store);
+        assert_eq!(store.replica().dispatched(), ends[10]);
+        store.durability().flush().unwrap();
+        if is_killed {
+            store.checkpoints().write().unwrap();
+            store.abandon();
+        } else {
+            assert!(
+                !store.close().unwrap(),
+                "the queues have not got everything"
+            );
+        }
+        let store = open(&disk, OpenHow::RefuseDamage).unwrap();
+        assert_eq!(store.replica().appended(), ends[39]);
+        assert_eq!(store.replica().dispatched(), ends[10]);
+        let bounds = store.topics().bounds(b"T", 0).unwrap().unwrap();
+        assert_eq!(bounds.max, 11);
+        store.replica().lead(|_end| Ok(())).unwrap();
+        assert_eq!(
+            append(&store, 40).unwrap().1,
+            40,
+            "behind what the log holds"
+        );
+        store.replica().confirm(None);
+        dispatch(&store);
+        let bounds = store.topics().bounds(b"T", 0).unwrap().unwrap();
+        assert_eq!(bounds.max, 41);
+        assert!(store.close().unwrap());
+    }
+}
+
+#[test]
+fn whenever_the_power_goes_during_a_cut_the_log_opens_and_is_cut_again() {
+    let disk = TwinDisk::new();
+    let (store, ends) = filled(&disk);
+    dispatch(&store);
+    assert!(store.close().unwrap());
+    disk.forget();
+    let at = ends[12];
+    let store = open(&disk, OpenHow::CutAt(at)).unwrap();
+    assert_eq!(store.replica().appended(), at);
+    let history = disk.history();
+    store.abandon();
+    let bound = Bound {
+        images_max: 4,
+        ..Bound::default()
+    };
+    let mut images = 0;
+    for stop in 0..history.stop_points() {
+        let all = history.images(stop, &bound).chain([history.killed(stop)]);
+        for image in all {
+            images += 1;
+            let (disk, id) = (image.disk(), image.id());
+            let store = open(&disk, OpenHow::RefuseDamage);
+            let store = store.unwrap_or_else(|error| panic!("{id}: {error}"));
+            let end = store.replica().appended();
+            assert!(
+                end == at || ends.contains(&end) && end > at || end % 73_728 == 0,
+                "{id}: {end}"
+            );
+            store.abandon();
+            let store = open(&disk, OpenHow::CutAt(at));
+            let store = store.unwrap_or_else(|error| panic!("{id}: {error}"));
+            assert_eq!(store.replica().appended(), at, "{id}");
+            assert!(store.replica().dispatched() <= at, "{id}");
+            lead(&store);
+            dispatch(&store);
+            assert_eq!(append(&store, 99).unwrap(), (ends[13], 13), "{id}");
+            store.abandon();
+        }
+    }
+    assert!(images > 100, "{images}");
+}
