@@ -100,6 +100,15 @@ def test_what_was_acknowledged_is_there_after_each_failover(
 
 @pytest.mark.java
 @pytest.mark.matrix
+def test_the_controller_may_be_in_the_name_server(tmp_path: Path) -> None:
+    official = official_software(OFFICIAL)
+    with group(softwares("oo"), tmp_path, controller=official, is_inside=True) as them:
+        fail_over(them)
+        check(them)
+
+
+@pytest.mark.java
+@pytest.mark.matrix
 @pytest.mark.parametrize("whose", ["ooo", "oox"])
 def test_a_master_that_was_paused_acknowledges_nothing_that_is_lost(
     whose: str, tmp_path: Path
