@@ -7,7 +7,7 @@ whoever is alive in the sync-state set.
 from dataclasses import dataclass, field
 
 from mqcore.broker.replication.controller_messages import Answer, Ask, Purpose, SyncStateSet
-from mqcore.model.relaxed_json import compact
+from mqcore.model.relaxed_json import compact, parse
 from mqcore.remoting import ResponseCode
 
 
@@ -58,6 +58,7 @@ class ScriptedController:
         if ask.address != self.leader:
             return Answer(ResponseCode.CONTROLLER_NOT_LEADER, "not the leader")
         return {
+            Purpose.SETS: self._sets,
             Purpose.NEXT_ID: self._next_id,
             Purpose.APPLY: self._apply,
             Purpose.REGISTER: self._register,
@@ -98,6 +99,13 @@ class ScriptedController:
                 "masterAddress": group.addresses[group.master],
             }
         return Answer(code, "", ext, group.members.body())
+
+    def _sets(self, ask: Ask) -> Answer:
+        rows = [
+            {"alive": each in self.group.alive, "brokerId": each} for each in self.group.members.ids
+        ]
+        (name,) = parse(ask.body)
+        return Answer(0, "", {}, compact({"replicasInfoTable": {name: {"inSyncReplicas": rows}}}))
 
     def _next_id(self, _ask: Ask) -> Answer:
         return Answer(0, "", {"nextBrokerId": str(self.group.next_id)})

@@ -19,6 +19,7 @@ from mqcore.broker.replication.membership import (
     Become,
     Follow,
     ForgetCandidate,
+    ForgetIdentity,
     KeepCandidate,
     KeepIdentity,
     Membership,
@@ -261,6 +262,37 @@ def test_a_set_that_was_refused_is_taken_back_when_the_controller_shows_the_old_
     assert life.took(TakeSet) == []
     assert life.took(RefuseSet) == [RefuseSet()]
     assert life.membership.members == SyncStateSet((1,), 1)
+
+
+def suspect(controller: ScriptedController, number: int) -> Life:
+    """Returns a member whose log may have lost its end."""
+    life = Life(controller, number, identity=Identity("c", "b", number))
+    life.membership.is_suspect = True
+    return life
+
+
+def test_a_log_that_may_have_lost_its_end_is_not_elected_for_what_it_had() -> None:
+    controller = ScriptedController()
+    running(controller)
+    running(controller, 2)
+    controller.group.members = SyncStateSet((1, 2), 2)
+    controller.group.alive.discard(1)
+    life = suspect(controller, 1)
+    life.run(3_000)
+    assert life.orders[0] == ForgetIdentity()
+    assert life.membership.identity == Identity("c", "b", 3)
+    assert life.orders[-1] == Follow(2, 2, "host2:10911")
+
+
+def test_the_last_of_a_set_is_master_again_whatever_it_lost() -> None:
+    controller = ScriptedController()
+    running(controller)
+    running(controller, 2)
+    controller.group.alive.clear()
+    life = suspect(controller, 1)
+    life.run(3_000)
+    assert life.took(ForgetIdentity) == []
+    assert life.membership.is_master
 
 
 def test_a_forgotten_broker_registers_again() -> None:

@@ -1,11 +1,15 @@
 """Settings of a broker under a controller: what is refused, and what is warned of."""
 
+from pathlib import Path
+
 import pytest
 
-from mqcore.config import settings_of_pairs
+from mqcore.config import Program, broker_settings, resolved, settings_of_pairs
 from mqcore.config.checks import check_broker
+from mqcore.config.layers import file_layer
 from mqcore.errors import ConfigurationError
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
 MEMBER = {"enableControllerMode": "true", "controllerAddr": "127.0.0.1:9878"}
 SAFE = {"allAckInSyncStateSet": "true", "minInSyncReplicas": "2"}
 
@@ -44,6 +48,14 @@ def test_what_may_lose_or_has_no_effect_is_warned_of(pairs: dict[str, str], word
 def test_settings_that_lose_nothing_are_not_warned_of() -> None:
     plain = check_broker(settings_of_pairs({}))
     assert check_broker(settings_of_pairs({**MEMBER, **SAFE})) == plain
+
+
+def test_the_example_for_three_machines_loses_nothing() -> None:
+    path = DEPLOY / "3r-controller" / "broker.properties"
+    layers = [file_layer(path, Program.BROKER)]
+    settings = broker_settings(resolved(Program.BROKER, layers, is_strict=True))
+    assert settings.configuration.warnings == ()
+    assert check_broker(settings) == check_broker(settings_of_pairs({}))
 
 
 def test_controllers_are_joined_by_semicolons() -> None:

@@ -188,6 +188,7 @@ def group(
     keys: Mapping[str, str] | None = None,
     *,
     controller: Software,
+    is_inside: bool = False,
 ) -> Iterator[Group]:
     """Starts a controller, a name server of ours, and brokers one after the other; ends them.
 
@@ -196,10 +197,12 @@ def group(
         root: A directory of their own.
         keys: Settings of the brokers over `QUICK`.
         controller: Whose controller.
+        is_inside: Whether it is in its name server's process.
     """
-    them = prepared_group(softwares, root, keys, controller=controller)
+    them = prepared_group(softwares, root, keys, controller=controller, is_inside=is_inside)
     try:
-        them.controller.start()
+        if not is_inside:
+            them.controller.start()
         them.namesrv.start()
         for each in them.brokers:
             each.program.start()
@@ -214,6 +217,7 @@ def prepared_group(
     keys: Mapping[str, str] | None = None,
     *,
     controller: Software,
+    is_inside: bool = False,
 ) -> Group:
     """Returns a group that is not started yet, on ports that are free now."""
     port = free_port()
@@ -230,7 +234,9 @@ def prepared_group(
         servers = prepared(software, home, config)
         if namesrv is None:
             namesrv = servers.namesrv
-            namesrv.become(OURS)
+            namesrv.become(controller if is_inside else OURS)
+            if is_inside:
+                namesrv.settings |= {**settings, "enableControllerInNamesrv": "true"}
         servers.broker.settings["namesrvAddr"] = namesrv.address
         # A controller gives the id; the port for slaves is next to the broker's.
         servers.broker.settings.pop("haListenPort")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from mqcore.broker.app import Broker
-from mqcore.broker.replication.controller_link import ControllerLink, RoleOrder
+from mqcore.broker.replication.controller_link import ControllerLink
 from mqcore.broker.replication.controller_messages import Member, Standing
 from mqcore.broker.replication.identity import IdentityFiles
 from mqcore.broker.replication.membership import (
@@ -25,6 +25,7 @@ from mqcore.broker.replication.membership import (
     Follow,
     Membership,
     Phase,
+    RoleOrder,
     TakeSet,
     Timetable,
 )
@@ -74,6 +75,7 @@ class ControlledBroker:
         self._port = 0
         self._standing = Standing()
         self._is_failing = False
+        self._is_ending = False
         # One change of role, or one opening, at a time.
         self._switching = asyncio.Lock()
         self._cuts: set[asyncio.Task[None]] = set()
@@ -131,6 +133,7 @@ class ControlledBroker:
             timetable_of(settings),
             identity=identity,
             candidate=candidate,
+            is_suspect=not self._has_all(),
         )
         self._link = ControllerLink(
             self._membership,
@@ -150,13 +153,19 @@ class ControlledBroker:
         Raises:
             StoreError: Something could not be written; everything is closed all the same.
         """
-        await self._end_membership()
-        broker, self._broker = self._broker, None
-        if broker is not None:
-            await broker.stop()
+        self._is_ending = True
+        try:
+            # What has begun is done first; heartbeats go on until the store is closed.
+            async with self._switching:
+                broker, self._broker = self._broker, None
+                if broker is not None:
+                    await broker.stop()
+        finally:
+            await self._end_membership()
 
     async def abandon(self) -> None:
         """Ends as a kill would."""
+        self._is_ending = True
         await self._end_membership()
         broker, self._broker = self._broker, None
         if broker is not None:
@@ -193,13 +202,17 @@ class ControlledBroker:
         async with self._switching:
             # Opened anew meanwhile, or elected: what was compared is no longer the case.
             is_same = self._broker is broker and self._followed is followed
-            if broker is None or followed is None or not is_same:
+            if broker is None or followed is None or not is_same or self._is_ending:
                 return
             _log.warning("the log from %d on is not that of the group: it is cut there", cut_at)
             with contextlib.suppress(MQError):
                 await self._reopen(cut_at)
         # Where it could not be opened, it is tried again as the order to follow.
         await self._perform(followed)
+
+    def _has_all(self) -> bool:
+        """Returns whether the log has everything that was in it before the start."""
+        return self.state.store.open_report().is_tail_certain
 
     # Roles.
 
@@ -243,6 +256,8 @@ class ControlledBroker:
         return self._membership is not None and self._membership.epoch == order.epoch
 
     async def _switch(self, order: RoleOrder) -> None:
+        if self._is_ending:
+            return
         if self._broker is None:
             await self._open(None)
         if isinstance(order, Become):

@@ -41,8 +41,12 @@ class Maintenance:
 
     def config(self, request: Request) -> Command:
         """26: every setting; secrets masked."""
-        settings = self._state.settings.configuration.settings
-        text = "".join(f"{name}={settings[name].shown}\n" for name in sorted(settings))
+        settings, role = self._state.settings.configuration.settings, self._state.role
+        shown = {name: setting.shown for name, setting in settings.items()}
+        if role.is_controlled:
+            # The official broker changes the two settings with its role.
+            shown |= {"brokerRole": role.official_name, "brokerId": str(role.broker_id)}
+        text = "".join(f"{name}={shown[name]}\n" for name in sorted(shown))
         version = compact(self._state.settings_version.to_json()).decode()
         return request.answer(ext={"version": version}, body=text.encode())
 

@@ -23,23 +23,22 @@ from mqcore.broker.replication.membership import (
     Become,
     Follow,
     ForgetCandidate,
+    ForgetIdentity,
     KeepCandidate,
     KeepIdentity,
     Membership,
     Order,
     Phase,
-    RefuseSet,
-    TakeSet,
+    RoleOrder,
 )
 from mqcore.errors import MQError
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Client
 
-__all__ = ["ControllerLink", "RoleOrder"]
+__all__ = ["ControllerLink"]
 
 _log = logging.getLogger("mqcore.broker")
 
-RoleOrder = Become | Follow | TakeSet | RefuseSet
 
 _MS_PER_S: Final = 1_000
 # As long as the official broker waits for an answer of a controller.
@@ -200,6 +199,12 @@ class ControllerLink:
             _log.info("the broker has id %d at its controller", order.identity.broker_id)
         elif isinstance(order, ForgetCandidate):
             self._files.forget_candidate()
+        elif isinstance(order, ForgetIdentity):
+            self._files.forget()
+            _log.warning(
+                "power was lost, and the end of the log may be: the broker gets another id at its "
+                "controller, and is in sync when it has copied what it lacks"
+            )
 
     def _send(self, ask: Ask) -> None:
         if ask.purpose is Purpose.HEARTBEAT:

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from mqcore.broker.replication.identity import Candidate, Identity
 from mqcore.errors import BadJsonError
-from mqcore.model.reading import as_int, as_list
+from mqcore.model.reading import as_bool, as_dict, as_int, as_list
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.remoting import RequestCode
 
@@ -30,6 +30,7 @@ __all__ = [
     "next_id_ask",
     "register_ask",
     "replicas_ask",
+    "sets_ask",
 ]
 
 
@@ -42,6 +43,7 @@ class Purpose(IntEnum):
     REGISTER = RequestCode.CONTROLLER_REGISTER_BROKER
     REPLICAS = RequestCode.CONTROLLER_GET_REPLICA_INFO
     LEADER = RequestCode.CONTROLLER_GET_METADATA_INFO
+    SETS = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
     NEXT_ID = RequestCode.CONTROLLER_GET_NEXT_BROKER_ID
     APPLY = RequestCode.CONTROLLER_APPLY_BROKER_ID
 
@@ -169,6 +171,15 @@ class Answer:
         except ValueError:
             return None
 
+    def living_in_sync(self, name: str) -> dict[int, bool]:
+        """Returns the ids of the replicas of a broker name that are in sync, and who is alive."""
+        try:
+            table = as_dict(parse_object(self.body).get("replicasInfoTable"))
+        except BadJsonError:
+            return {}
+        rows = [as_dict(each) for each in as_list(as_dict(table.get(name)).get("inSyncReplicas"))]
+        return {as_int(row.get("brokerId"), -1): as_bool(row.get("alive")) for row in rows}
+
     def sync_state_set(self) -> SyncStateSet:
         """Returns the set in the body; the header's epoch wins where there is one."""
         found = SyncStateSet.parse(self.body)
@@ -181,6 +192,11 @@ class Answer:
 def leader_ask(address: str) -> Ask:
     """1005: which controller leads."""
     return Ask(address, Purpose.LEADER)
+
+
+def sets_ask(address: str, member: Member) -> Ask:
+    """1006: which replicas are in sync, and who of them is alive."""
+    return Ask(address, Purpose.SETS, body=compact([member.name]))
 
 
 def next_id_ask(address: str, member: Member) -> Ask:

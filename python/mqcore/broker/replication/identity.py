@@ -145,11 +145,13 @@ class IdentityFiles:
         write_state(self._path, identity.text().encode())
         self.forget_candidate()
 
+    def forget(self) -> None:
+        """Removes the id: the broker is to get another one."""
+        _remove(self._path)
+
     def forget_candidate(self) -> None:
         """Removes the application."""
-        for path in (self._beside, _backup(self._beside)):
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+        _remove(self._beside)
 
     def _check(self, path: Path, found: Identity) -> None:
         for what, kept, wanted in (
@@ -163,8 +165,11 @@ class IdentityFiles:
                 )
 
 
-def _backup(path: Path) -> Path:
-    return path.with_name(path.name + ".bak")
+def _remove(path: Path) -> None:
+    """Removes a file with its backup."""
+    for each in (path, path.with_name(path.name + ".bak")):
+        with contextlib.suppress(FileNotFoundError):
+            each.unlink()
 
 
 def _read(path: Path) -> str:

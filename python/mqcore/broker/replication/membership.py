@@ -27,6 +27,7 @@ from mqcore.broker.replication.controller_messages import (
     next_id_ask,
     register_ask,
     replicas_ask,
+    sets_ask,
 )
 from mqcore.broker.replication.identity import Candidate, Identity
 from mqcore.remoting import ResponseCode
@@ -35,12 +36,14 @@ __all__ = [
     "Become",
     "Follow",
     "ForgetCandidate",
+    "ForgetIdentity",
     "KeepCandidate",
     "KeepIdentity",
     "Membership",
     "Order",
     "Phase",
     "RefuseSet",
+    "RoleOrder",
     "TakeSet",
     "Timetable",
 ]
@@ -122,7 +125,13 @@ class ForgetCandidate:
     """An order: remove what was written for the application: the id is somebody else's."""
 
 
-Order = Become | Follow | TakeSet | RefuseSet | KeepCandidate | KeepIdentity | ForgetCandidate
+@dataclass(frozen=True, slots=True)
+class ForgetIdentity:
+    """An order: remove the id: what this log has lost, others of the set still have."""
+
+
+RoleOrder = Become | Follow | TakeSet | RefuseSet
+Order = RoleOrder | KeepCandidate | KeepIdentity | ForgetCandidate | ForgetIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +164,9 @@ class Membership:
         timetable: How often what is asked.
         identity: Its id, once it has one.
         candidate: The id that it applies for, before.
+        is_suspect: Whether the log may have lost its end: power was lost, and not every message was
+            synced. It must not be elected for what it had; where others that are in sync live, it
+            goes on under another id, which is in no set.
         phase: How far it is.
         leader: The address of the controllers' leader; empty while it is not known.
         master_id: The id of the master, None while none is known.
@@ -168,6 +180,7 @@ class Membership:
     timetable: Timetable
     identity: Identity | None = None
     candidate: Candidate | None = None
+    is_suspect: bool = False
     phase: Phase = Phase.INITIAL
     leader: str = ""
     master_id: int | None = None
@@ -265,7 +278,7 @@ class Membership:
 
     def _step_to_register(self) -> Purpose:
         if self.identity is not None:
-            return Purpose.REGISTER
+            return Purpose.SETS if self.is_suspect else Purpose.REGISTER
         return Purpose.NEXT_ID if self.candidate is None else Purpose.APPLY
 
     def _ask(self, purpose: Purpose, now_ms: int) -> Ask | None:
@@ -275,6 +288,8 @@ class Membership:
             if not self.controllers:
                 return None
             return leader_ask(self.controllers[self._turn % len(self.controllers)])
+        if purpose is Purpose.SETS:
+            return sets_ask(leader, member)
         if purpose is Purpose.NEXT_ID:
             return next_id_ask(leader, member)
         if purpose is Purpose.APPLY and self.candidate is not None:
@@ -309,6 +324,7 @@ class Membership:
             return
         hear = {
             Purpose.LEADER: self._hear_leader,
+            Purpose.SETS: self._hear_sets,
             Purpose.NEXT_ID: self._hear_next_id,
             Purpose.APPLY: self._hear_applied,
             Purpose.REGISTER: self._hear_registered,
@@ -343,6 +359,19 @@ class Membership:
         self.leader = leader
         if self.phase is Phase.INITIAL:
             self.phase = Phase.LEADER_KNOWN
+        return True
+
+    def _hear_sets(self, answer: Answer, now_ms: int) -> bool:
+        if answer.code != ResponseCode.SUCCESS:
+            self._due_ms[Purpose.SETS] = now_ms + _RETRY_MS
+            return False
+        self.is_suspect = False
+        in_sync = answer.living_in_sync(self.member.name)
+        own_id = -1 if self.identity is None else self.identity.broker_id
+        others = [each for each, is_alive in in_sync.items() if is_alive and each != own_id]
+        if own_id in in_sync and others:
+            self.identity = None
+            self._orders.append(ForgetIdentity())
         return True
 
     def _hear_next_id(self, answer: Answer, now_ms: int) -> bool:
