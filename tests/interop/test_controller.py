@@ -83,7 +83,8 @@ class Admin:
             output = output.replace(broker.address, f"<broker {number}>")
         output = output.replace(self._brokers.address, "<controller>")
         lines = [line.rstrip() for line in output.splitlines()]
-        return [line for line in lines if line and "|-INFO" not in line]
+        # The first command in a JVM sets up its logging, and prints that.
+        return [line for line in lines if line and not re.match(r"\d\d:\d\d:\d\d,\d+ \|-", line)]
 
     def refusal(self, command: str, *arguments: str) -> int:
         """Returns the code with which a command is refused."""

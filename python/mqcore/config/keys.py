@@ -49,7 +49,7 @@ class Program(Enum):
 _TABLES = {
     Program.BROKER: ("broker", "store", "own", "server", "auth"),
     # A name server may have a controller in it: what both have is its own.
-    Program.NAMESRV: ("controller", "namesrv", "server"),
+    Program.NAMESRV: ("namesrv", "server", "controller"),
     Program.CONTROLLER: ("controller", "server"),
 }
 
@@ -120,10 +120,13 @@ class Key:
 def keys_of(program: Program) -> Mapping[str, Key]:
     """Returns every key of a program by its name, in the order of the tables.
 
-    Of a name that is in two of its tables the later row counts.
+    Of a name that is in two of its tables the first row counts.
     """
-    keys = [key for table in _TABLES[program] for key in table_keys(table)]
-    return MappingProxyType({key.name: key for key in keys})
+    found: dict[str, Key] = {}
+    for table in _TABLES[program]:
+        for key in table_keys(table):
+            found.setdefault(key.name, key)
+    return MappingProxyType(found)
 
 
 @cache

@@ -179,9 +179,8 @@ class BrokerFields:
 class NamesrvFields:
     """The settings of a name server that come from its keys."""
 
-    scan_interval_ms: Annotated[int, "scanNotActiveBrokerInterval"]
-    config_black_list: Annotated[str, "configBlackList"]
     kv_config_path: Annotated[Path, "kvConfigPath"]
+    config_black_list: Annotated[str, "configBlackList"]
     gives_order_conf: Annotated[bool, "orderMessageEnable"]
     gives_order_conf_to_brokers: Annotated[bool, "returnOrderTopicConfigToBroker"]
     lists_all_topics: Annotated[bool, "enableAllTopicList"]
@@ -189,6 +188,7 @@ class NamesrvFields:
     registration_deletes_topics: Annotated[bool, "deleteTopicWithBrokerRegistration"]
     notifies_min_broker_id: Annotated[bool, "notifyMinBrokerIdChanged"]
     has_acting_master: Annotated[bool, "supportActingMaster"]
+    scan_interval_ms: Annotated[int, "scanNotActiveBrokerInterval"]
     topics_max: Annotated[int, "namesrvTopicsMax"]
     topics_per_registration_max: Annotated[int, "topicsPerRegistrationMax"]
     brokers_max: Annotated[int, "brokersMax"]
