@@ -45,7 +45,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("ended",),
     ),
     "consensus": (
-        ("single",),
+        ("raft",),
         ("journal", "node"),
     ),
     "replica": (
