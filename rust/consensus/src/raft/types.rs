@@ -29,7 +29,7 @@ openraft::declare_raft_types!(
         AsyncRuntime = openraft::TokioRuntime,
 );
 
-/// A whole state and the entries that it stands for.
+/// A whole state, in the place of the entries that led to it.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct KeptSnapshot {
     pub(super) meta: SnapshotMeta<NodeId, BasicNode>,
