@@ -147,8 +147,8 @@ def test_three_controllers_go_on_without_their_leader(tmp_path: Path) -> None:
         assert group.brokers_at(second) == {1}
         assert group.apply_id(second, 2).code == 0
 
-        # The one that was killed comes back, takes itself for the leader until it hears of the other
-        # one, and answers nothing meanwhile.
+        # The one that was killed comes back, takes itself for the leader until it hears of the
+        # other one, and answers nothing meanwhile.
         group.start(first)
         shown = eventually(
             lambda: group.metadata(first),
