@@ -23,6 +23,9 @@ use super::types::{NodeId, Types};
 /// Requests that wait to be taken: openraft has one per peer and kind under way.
 const WAITING_MAX: usize = 1_024;
 
+/// What a peer answered, or why it did not.
+type Response = Result<Vec<u8>, String>;
+
 /// A request to a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
@@ -44,7 +47,7 @@ enum Request {
 #[derive(Default)]
 struct Waiting {
     requests: Vec<Outgoing>,
-    answers: HashMap<u64, oneshot::Sender<Result<Vec<u8>, String>>>,
+    answers: HashMap<u64, oneshot::Sender<Response>>,
     next_ticket: u64,
     is_stopped: bool,
 }
@@ -90,11 +93,7 @@ impl Carrier {
         self.arrived.notify_all();
     }
 
-    fn send(
-        &self,
-        peer: NodeId,
-        bytes: Vec<u8>,
-    ) -> Option<(u64, oneshot::Receiver<Result<Vec<u8>, String>>)> {
+    fn send(&self, peer: NodeId, bytes: Vec<u8>) -> Option<(u64, oneshot::Receiver<Response>)> {
         let mut waiting = self.waiting();
         if waiting.is_stopped || waiting.requests.len() >= WAITING_MAX {
             return None;
