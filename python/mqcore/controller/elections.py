@@ -27,7 +27,7 @@ _SILENT = CandidateRow(0, -1, -1, (1 << 31) - 1)
 
 def keys_of_set(name: str, view: BrokerSetView) -> list[BrokerKey]:
     """Returns the brokers of a name as heartbeats name them."""
-    return [BrokerKey(view.cluster, name, broker_id) for broker_id, _ in view.replicas]
+    return [BrokerKey(view.cluster, name, broker_id) for broker_id in view.replicas]
 
 
 class Elections:
@@ -171,7 +171,7 @@ class Elections:
         }
         living = {
             address
-            for broker_id, address in view.replicas
+            for broker_id, address in view.replicas.items()
             if self._liveness.is_alive(BrokerKey(view.cluster, name, broker_id), now_ms)
         }
         sends = [self._notify_one(self._client, address, ext, set_body(view)) for address in living]

@@ -2246,7 +2246,7 @@ class BrokerSetView:
         master_epoch: Grows with every master.
         in_sync: Ids of brokers that have every message that may have been acknowledged, in order.
         set_epoch: Grows with every change of that set.
-        replicas: Ids and addresses of all brokers, in order.
+        replicas: The address of every broker by its id, in order.
         eligible: Ids of brokers that may be elected beside the set, in order.
     """
 
@@ -2276,7 +2276,7 @@ class BrokerSetView:
     @property
     def set_epoch(self) -> int: ...
     @property
-    def replicas(self) -> list[tuple[int, str]]: ...
+    def replicas(self) -> dict[int, str]: ...
     @property
     def eligible(self) -> list[int]: ...
 

@@ -1,7 +1,7 @@
 //! The class over a controller's log and state. Each method unpacks, calls with the GIL kept or released,
 //! maps the error.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,8 +37,8 @@ frozen! {
         in_sync: Vec<i64>,
         /// Grows with every change of that set.
         set_epoch: i32,
-        /// Ids and addresses of all brokers, in order.
-        replicas: Vec<(i64, String)>,
+        /// The address of every broker by its id, in order.
+        replicas: BTreeMap<i64, String>,
         /// Ids of brokers that may be elected beside the set, in order.
         eligible: Vec<i64>,
     }
@@ -422,7 +422,7 @@ fn shown(view: View) -> BrokerSetView {
         master_epoch: view.master_epoch,
         in_sync: view.in_sync,
         set_epoch: view.set_epoch,
-        replicas: view.replicas,
+        replicas: view.replicas.into_iter().collect(),
         eligible: view.eligible,
     }
 }
