@@ -39,6 +39,7 @@ class Asked:
         self.now_ms = 1_000_000
         settings = settings_of(folder, **pairs)
         self.node = ControllerNode(settings.store_dir, ControllerGroupRow())
+        assert self.node.confirm()
         self.requests = Requests(settings, self.node, peers_of(settings), clock=lambda: self.now_ms)
         self.dispatcher = self.requests.dispatcher()
         self.hub = Hub(self.dispatcher)

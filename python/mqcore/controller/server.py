@@ -98,6 +98,9 @@ class Controller(LinkEvents):
         async with AsyncExitStack() as starting:
             node = await asyncio.to_thread(ControllerNode, settings.store_dir, self._group())
             starting.push_async_callback(asyncio.to_thread, node.close)
+            if len(self._peers.addresses) == 1:
+                # Alone it leads already: its state is what its log leads to.
+                await asyncio.to_thread(node.confirm)
             carrier = Carrier(node, self._peers)
             starting.push_async_callback(carrier.stop)
             requests = Requests(settings, node, self._peers, clock=self._clock)
