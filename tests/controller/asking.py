@@ -12,7 +12,7 @@ from mqcore.config import ControllerSettings, Layer, Program, controller_setting
 from mqcore.controller.peers import peers_of
 from mqcore.controller.requests import Requests
 from mqcore.errors import RefusedError
-from mqcore.native import Command, ControllerNode
+from mqcore.native import Command, ControllerGroupRow, ControllerNode
 from mqcore.remoting import Connection, Hub, Link, Request
 
 CLUSTER = "c"
@@ -38,7 +38,8 @@ class Asked:
     def __init__(self, folder: Path, **pairs: str) -> None:
         self.now_ms = 1_000_000
         settings = settings_of(folder, **pairs)
-        self.node = ControllerNode(settings.store_dir)
+        self.node = ControllerNode(settings.store_dir, ControllerGroupRow())
+        assert self.node.confirm()
         self.requests = Requests(settings, self.node, peers_of(settings), clock=lambda: self.now_ms)
         self.dispatcher = self.requests.dispatcher()
         self.hub = Hub(self.dispatcher)

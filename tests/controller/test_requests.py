@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controller.asking import CLUSTER, GRACE_MS, NAME, address_of, controlled
-from mqcore.native import Command, ControllerNode
+from mqcore.native import Command, ControllerGroupRow, ControllerNode
 from mqcore.native.errors import ForeignFileError
 
 
@@ -234,7 +234,7 @@ def test_one_controller_runs_on_a_directory(tmp_path: Path) -> None:
         controlled(tmp_path),
         pytest.raises(ForeignFileError, match="a controller runs on this directory"),
     ):
-        ControllerNode(tmp_path / "controller")
+        ControllerNode(tmp_path / "controller", ControllerGroupRow())
 
 
 def test_a_controller_that_cannot_write_is_no_leader(
@@ -243,13 +243,14 @@ def test_a_controller_that_cannot_write_is_no_leader(
     with controlled(tmp_path) as asked:
 
         class Failed:
-            is_leader, applied, failure = False, 3, "cannot sync"
+            is_leader, leader, applied, failure = False, None, 3, "cannot sync"
 
         class Node:
             def standing(self) -> Failed:
                 return Failed()
 
         monkeypatch.setattr(asked.requests, "_node", Node())
+        monkeypatch.setattr(asked.requests.elections, "_node", Node())
         for code in (1001, 1002, 1003, 1004, 1006, 1011, 1012, 1013):
             answer = asked.ask(code, {"brokerName": NAME})
             assert answer.code == 2007

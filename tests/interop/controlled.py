@@ -46,12 +46,11 @@ _CONTROLLED = {
 
 @dataclass
 class Group:
-    """A name server, a controller and brokers of one name.
+    """A name server, controllers and brokers of one name.
 
     Attributes:
         namesrv: The name server; the controller may be in it.
-        controller: The controller's process.
-        address: Where the controller is asked.
+        controllers: The controllers' processes, by the address where each is asked.
         software: Whose brokers.
         root: A directory of their own.
         brokers: The brokers by the number that a test gives them; their ids in the order of starts.
@@ -59,12 +58,30 @@ class Group:
     """
 
     namesrv: Program
-    controller: Program
-    address: str
+    controllers: dict[str, Program]
     software: Software
     root: Path
     brokers: dict[int, Program] = field(default_factory=dict)
     sent: list[bytes] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        """Where the leader of the controllers is asked."""
+        if len(self.controllers) == 1:
+            return next(iter(self.controllers))
+        found = eventually(self._leader, lambda address: address != "")
+        assert found, "no controller leads"
+        return found
+
+    def _leader(self) -> str:
+        for address in self.controllers:
+            try:
+                answer = asked(address, RequestCode.CONTROLLER_GET_METADATA_INFO, {})
+            except MQError:
+                continue
+            if answer.ext.get("isLeader") == "true":
+                return address
+        return ""
 
     def start(self, number: int) -> Program:
         """Starts a broker, or starts it again; returns when the controller takes it for alive."""
@@ -75,7 +92,7 @@ class Group:
             servers = prepared(self.software, self.root / f"broker-{number}", _CONTROLLED)
             settings = {
                 **servers.broker.settings,
-                "controllerAddr": self.address,
+                "controllerAddr": ";".join(self.controllers),
                 "namesrvAddr": self.namesrv.address,
                 "haListenPort": str(port + 1),
                 "storePathRootDir": str(store),
@@ -164,48 +181,61 @@ class Group:
         """Ends everything."""
         for broker in self.brokers.values():
             broker.kill()
-        self.controller.end()
-        if self.namesrv is not self.controller:
-            self.namesrv.end()
+        for controller in self.controllers.values():
+            controller.end()
+        self.namesrv.end()
 
 
-def controller_settings(root: Path, port: int) -> dict[str, str]:
-    """Returns the settings of one controller, as official ones have them."""
+def controller_settings(root: Path, ports: list[int], number: int) -> dict[str, str]:
+    """Returns the settings of a controller, as official ones have them."""
+    peers = (f"n{each}-127.0.0.1:{port}" for each, port in enumerate(ports))
     return {
         "controllerDLegerGroup": "group1",
-        "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
-        "controllerDLegerSelfId": "n0",
-        "controllerStorePath": str(root / "controller" / "store"),
+        "controllerDLegerPeers": ";".join(peers),
+        "controllerDLegerSelfId": f"n{number}",
+        "controllerStorePath": str(root / f"controller-{number}" / "store"),
         "mappedFileSize": str(16 << 20),
     }
 
 
 @contextmanager
 def group(
-    controller: Software, brokers: Software, root: Path, *, in_namesrv: bool = False
+    controller: Software,
+    brokers: Software,
+    root: Path,
+    *,
+    in_namesrv: bool = False,
+    count: int = 1,
 ) -> Iterator[Group]:
-    """Starts a name server and a controller; ends them with all brokers.
+    """Starts a name server and controllers; ends them with all brokers.
 
     Args:
         controller: Whose controller.
         brokers: Whose brokers.
         root: A directory of their own.
         in_namesrv: Whether the controller runs inside the name server, which is then of the same.
+        count: How many controllers.
     """
-    port, beside = free_port(), free_port()
-    keys = controller_settings(root, port)
+    ports, beside = [free_port() for _ in range(count)], free_port()
     kept = {"kvConfigPath": str(root / "namesrv" / "kvConfig.json")}
     if in_namesrv:
+        keys = controller_settings(root, ports, 0)
         both = {**kept, **keys, "enableControllerInNamesrv": "true"}
-        namesrv = program = Program(controller, "namesrv", root / "namesrv", beside, both)
+        namesrv = Program(controller, "namesrv", root / "namesrv", beside, both)
+        controllers = {f"127.0.0.1:{ports[0]}": namesrv}
     else:
         namesrv = Program(OURS, "namesrv", root / "namesrv", beside, kept)
-        program = Program(controller, "controller", root / "controller", port, keys)
-    found = Group(namesrv, program, f"127.0.0.1:{port}", brokers, root)
+        controllers = {}
+        for number, port in enumerate(ports):
+            keys = controller_settings(root, ports, number)
+            home = root / f"controller-{number}"
+            controllers[f"127.0.0.1:{port}"] = Program(controller, "controller", home, port, keys)
+    found = Group(namesrv, controllers, brokers, root)
     try:
         namesrv.start()
-        if program is not namesrv:
-            program.start()
+        for each in controllers.values():
+            if each is not namesrv:
+                each.start()
         yield found
     finally:
         found.end()

@@ -170,3 +170,26 @@ def test_mqadmin_shows_the_leader_and_changes_settings(brokers: Group, driver_53
     assert found["enableElectUncleanMaster"] == "true"
     assert found["controllerDLegerPeers"] == "n0-<controller>"
     assert found["scanNotActiveBrokerInterval"] == "5000"
+
+
+@pytest.mark.matrix
+def test_official_brokers_go_on_under_three_controllers_of_which_one_is_killed(
+    tmp_path: Path,
+) -> None:
+    with group(OURS, official_software("5.3.3"), tmp_path, count=3) as brokers:
+        brokers.start(1)
+        brokers.start(2)
+        brokers.until_in_sync({1, 2})
+        brokers.send(BATCH)
+        leader = brokers.address
+        brokers.controllers.pop(leader).kill()
+        assert brokers.address != leader
+        # Brokers find the new leader, which waits before it takes anybody for dead.
+        assert eventually(brokers.living, lambda found: found == {1, 2}) == {1, 2}
+        brokers.send(BATCH)
+        brokers.kill(1)
+        brokers.until_master(2)
+        brokers.send(BATCH)
+        address = brokers.brokers[2].address
+        found = eventually(lambda: set(pulled(address)), lambda seen: seen == set(brokers.sent))
+        assert found == set(brokers.sent)

@@ -48,7 +48,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("ended", "epochs"),
     ),
     "consensus": (
-        ("single",),
+        ("raft",),
         ("journal", "node"),
     ),
     "replica": (

@@ -90,7 +90,9 @@ def election_body(name: str, view: BrokerSetView, *, has_members: bool) -> bytes
     body: dict[str, object] = {"syncStateSet": view.in_sync}
     if has_members:
         body["brokerMemberGroup"] = {
-            "brokerAddrs": {str(broker_id): address for broker_id, address in view.replicas},
+            "brokerAddrs": {
+                str(broker_id): address for broker_id, address in view.replicas.items()
+            },
             "brokerName": name,
             "cluster": view.cluster,
         }
@@ -115,11 +117,11 @@ def replicas_of(
 
     members = set(view.in_sync)
     found: dict[str, object] = {
-        "inSyncReplicas": rows(each for each in view.replicas if each[0] in members),
+        "inSyncReplicas": rows(each for each in view.replicas.items() if each[0] in members),
         "masterAddress": view.master_address,
         "masterBrokerId": view.master,
         "masterEpoch": view.master_epoch,
-        "notInSyncReplicas": rows(each for each in view.replicas if each[0] not in members),
+        "notInSyncReplicas": rows(each for each in view.replicas.items() if each[0] not in members),
         "syncStateSetEpoch": view.set_epoch,
     }
     return {key: value for key, value in found.items() if value is not None}

@@ -27,7 +27,7 @@ _SILENT = CandidateRow(0, -1, -1, (1 << 31) - 1)
 
 def keys_of_set(name: str, view: BrokerSetView) -> list[BrokerKey]:
     """Returns the brokers of a name as heartbeats name them."""
-    return [BrokerKey(view.cluster, name, broker_id) for broker_id, _ in view.replicas]
+    return [BrokerKey(view.cluster, name, broker_id) for broker_id in view.replicas]
 
 
 class Elections:
@@ -54,6 +54,16 @@ class Elections:
         self._settings = settings
         self._clock = clock
         self._client: Client | None = None
+        self._is_leader = False
+
+    def leads(self) -> bool:
+        """Returns whether this controller is the leader; one that has become it begins to count."""
+        is_leader = self._node.standing().is_leader
+        if is_leader and not self._is_leader:
+            _log.info("this controller leads")
+            self._liveness.lead(self._clock())
+        self._is_leader = is_leader
+        return is_leader
 
     async def held(
         self, name: str, broker_id: int | None, *, is_designated: bool = False
@@ -88,6 +98,8 @@ class Elections:
         Raises:
             StoreError: It could not be kept.
         """
+        if not self.leads():
+            return
         view = self._node.view(key.name)
         if view is None or view.master != key.broker_id or view.cluster != key.cluster:
             _log.info("broker %s %d is gone", key.name, key.broker_id)
@@ -101,6 +113,8 @@ class Elections:
         Raises:
             StoreError: It could not be kept.
         """
+        if not self.leads():
+            return
         now_ms = self._clock()
         for name in self._node.names():
             view = self._node.view(name)
@@ -157,7 +171,7 @@ class Elections:
         }
         living = {
             address
-            for broker_id, address in view.replicas
+            for broker_id, address in view.replicas.items()
             if self._liveness.is_alive(BrokerKey(view.cluster, name, broker_id), now_ms)
         }
         sends = [self._notify_one(self._client, address, ext, set_body(view)) for address in living]

@@ -80,6 +80,10 @@ class Liveness:
         # Known to be dead, while those that are not known may be alive.
         self._gone: set[BrokerKey] = set()
 
+    def lead(self, now_ms: int) -> None:
+        """Begins to count: before, another controller heard what this one may have missed."""
+        self._began_ms = now_ms
+
     def __len__(self) -> int:
         """Returns how many are known."""
         return len(self._brokers)

@@ -11,6 +11,9 @@ from mqcore.errors import ConfigurationError
 
 __all__ = ["Peers", "peers_of"]
 
+# Every message of a leader goes to all of them.
+_PEERS_MAX = 9
+
 
 @dataclass(frozen=True, slots=True)
 class Peers:
@@ -33,6 +36,16 @@ class Peers:
     def own_port(self) -> int:
         """The port of this controller; 0 for any free one."""
         return int(self.own_address.rpartition(":")[2])
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The numbers by which they agree: the same ids give the same numbers."""
+        return {peer: number for number, peer in enumerate(sorted(self.addresses))}
+
+    def numbered(self, number: int) -> tuple[str, str]:
+        """Returns the id and the address of a number."""
+        peer = sorted(self.addresses)[number]
+        return peer, self.addresses[peer]
 
     @property
     def text(self) -> str:
@@ -68,9 +81,9 @@ def peers_of(settings: ControllerSettings) -> Peers:
         addresses[peer] = address
     if self_id not in addresses:
         raise _fault(f"controllerDLegerSelfId={self_id} is none of them")
-    if len(addresses) > 1:
+    if len(addresses) > _PEERS_MAX:
         raise _fault(
-            "several controllers that agree with one another are not built yet: name one alone"
+            f"{len(addresses)} are too many: three or five are usual, at most {_PEERS_MAX}"
         )
     return Peers(self_id, addresses)
 

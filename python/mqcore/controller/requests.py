@@ -26,6 +26,7 @@ from mqcore.native import (
 from mqcore.remoting import (
     AnsweredBy,
     Dispatcher,
+    OwnRequestCode,
     Request,
     RequestCode,
     ResponseCode,
@@ -102,7 +103,15 @@ class Requests:
             }
         )
         check_handlers(AnsweredBy.CONTROLLER, dispatcher.codes)
+        dispatcher.on(OwnRequestCode.CONTROLLER_MESSAGE, self.message)
         return dispatcher
+
+    async def message(self, request: Request) -> Command:
+        """CONTROLLER_MESSAGE: another controller, about what to agree on."""
+        answer = await asyncio.to_thread(self._node.answer, request.body)
+        if answer is None:
+            raise RefusedError("no message between controllers", code=ResponseCode.SYSTEM_ERROR)
+        return request.answer(body=answer)
 
     # Brokers.
 
@@ -185,9 +194,9 @@ class Requests:
                 ext |= _master_fields(view, with_set_epoch=True)
         return request.answer(ext=ext, body=bodies.set_body(view))
 
-    def replica_info(self, request: Request) -> Command:
+    async def replica_info(self, request: Request) -> Command:
         """CONTROLLER_GET_REPLICA_INFO: who is the master, alive or not?"""
-        self._need_leader()
+        await self._confirm()
         view = self._node.view(request.field("brokerName"))
         if view is None:
             raise RefusedError(
@@ -198,9 +207,9 @@ class Requests:
             ext=_master_fields(view, with_set_epoch=False), body=bodies.set_body(view)
         )
 
-    def next_id(self, request: Request) -> Command:
+    async def next_id(self, request: Request) -> Command:
         """CONTROLLER_GET_NEXT_BROKER_ID: which id would a new broker get?"""
-        self._need_leader()
+        await self._confirm()
         name, cluster = request.field("brokerName"), request.ext.get("clusterName", "")
         view = self._node.view(name)
         next_id = view.next_id if view is not None else 1
@@ -224,20 +233,20 @@ class Requests:
 
     def metadata(self, request: Request) -> Command:
         """CONTROLLER_GET_METADATA_INFO: who is the leader of the controllers?"""
-        is_leader = self._node.standing().is_leader
+        standing = self._node.standing()
         ext = {
             "group": self.settings.group,
-            "isLeader": "true" if is_leader else "false",
+            "isLeader": "true" if standing.is_leader else "false",
             "peers": self.peers.text,
         }
-        if is_leader:
-            ext["controllerLeaderId"] = self.peers.self_id
-            ext["controllerLeaderAddress"] = self.peers.own_address
+        if standing.leader is not None:
+            leader, address = self.peers.numbered(standing.leader)
+            ext |= {"controllerLeaderId": leader, "controllerLeaderAddress": address}
         return request.answer(ext=ext)
 
-    def states(self, request: Request) -> Command:
+    async def states(self, request: Request) -> Command:
         """CONTROLLER_GET_SYNC_STATE_DATA: brokers, masters and sets of some names."""
-        self._need_leader()
+        await self._confirm()
         table = {}
         now_ms = self._clock()
         for name in bodies.read_names(request.body):
@@ -290,12 +299,24 @@ class Requests:
         return [each.id for each in found]
 
     def _need_leader(self) -> None:
-        standing = self._node.standing()
-        if not standing.is_leader:
+        if not self.elections.leads():
+            standing = self._node.standing()
             why = f": {standing.failure}" if standing.failure else ""
             raise RefusedError(
                 f"The controller is not in leader state{why}",
                 code=ResponseCode.CONTROLLER_NOT_LEADER,
+            )
+
+    async def _confirm(self) -> None:
+        """Lets a read be of the present state.
+
+        Raises:
+            RefusedError: This controller is not the leader, or cannot make sure that it is.
+        """
+        self._need_leader()
+        if not await asyncio.to_thread(self._node.confirm):
+            raise RefusedError(
+                "The controller is not in leader state", code=ResponseCode.CONTROLLER_NOT_LEADER
             )
 
     def _done(self, answer: ControllerAnswer) -> BrokerSetView:

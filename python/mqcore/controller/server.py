@@ -18,10 +18,11 @@ from typing import Any
 from mqcore.clock import monotonic_ms
 from mqcore.config import ControllerSettings
 from mqcore.config.budget import memory_plan
+from mqcore.controller.carrier import Carrier
 from mqcore.controller.peers import Peers, peers_of
 from mqcore.controller.requests import Requests
 from mqcore.errors import MQError
-from mqcore.native import ControllerNode
+from mqcore.native import ControllerGroupRow, ControllerNode
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import (
     Address,
@@ -95,8 +96,13 @@ class Controller(LinkEvents):
         listener = replace(settings.listener, port=self._peers.own_port)
         limits = limits_of(listener, memory_plan(settings.configuration))
         async with AsyncExitStack() as starting:
-            node = await asyncio.to_thread(ControllerNode, settings.store_dir)
+            node = await asyncio.to_thread(ControllerNode, settings.store_dir, self._group())
             starting.push_async_callback(asyncio.to_thread, node.close)
+            if len(self._peers.addresses) == 1:
+                # Alone it leads already: its state is what its log leads to.
+                await asyncio.to_thread(node.confirm)
+            carrier = Carrier(node, self._peers)
+            starting.push_async_callback(carrier.stop)
             requests = Requests(settings, node, self._peers, clock=self._clock)
             starting.push_async_callback(requests.elections.close)
             server = Server(requests.dispatcher(), limits=limits, events=[self])
@@ -107,6 +113,7 @@ class Controller(LinkEvents):
             if isinstance(address, TcpAddress):
                 self._ports["controller"] = address.port
                 requests.peers = self._peers.at(address.port)
+            carrier.start()
             starting.push_async_callback(self._tasks.stop)
             self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
             self._tasks.every(
@@ -119,6 +126,10 @@ class Controller(LinkEvents):
         """Accepts nothing more, answers what is half done, and closes everything."""
         self.server = None
         await self._started.aclose()
+
+    def _group(self) -> ControllerGroupRow:
+        numbers = self._peers.numbers
+        return ControllerGroupRow(numbers[self._peers.self_id], tuple(numbers.values()))
 
     def closed(self, link: Link) -> None:
         """Takes the brokers of a connection for dead: they are gone with it."""

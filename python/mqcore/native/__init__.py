@@ -20,6 +20,7 @@ from mqcore.native._native import (  # noqa: E402
     CheckQuestion,
     ConsumerOffsets,
     ControllerAnswer,
+    ControllerMessage,
     ControllerNode,
     ControllerStanding,
     DamagedRecord,
@@ -82,7 +83,12 @@ from mqcore.native._native import (  # noqa: E402
     sql_fault,
     write_state,
 )
-from mqcore.native.controller import AlterSetRow, CandidateRow, ElectRow  # noqa: E402
+from mqcore.native.controller import (  # noqa: E402
+    AlterSetRow,
+    CandidateRow,
+    ControllerGroupRow,
+    ElectRow,
+)
 from mqcore.native.existing import existing_sizes, is_new_store  # noqa: E402
 from mqcore.native.fast_path import (  # noqa: E402
     FastPath,
@@ -146,6 +152,8 @@ __all__ = [
     "Compression",
     "ConsumerOffsets",
     "ControllerAnswer",
+    "ControllerGroupRow",
+    "ControllerMessage",
     "ControllerNode",
     "ControllerStanding",
     "DamagedRecord",

@@ -12,7 +12,7 @@ from typing_extensions import Buffer, CapsuleType, disjoint_base
 
 from mqcore.model.queues import MessageQueue
 from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
-from mqcore.native.controller import AlterSetRow, ElectRow
+from mqcore.native.controller import AlterSetRow, ControllerGroupRow, ElectRow
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.policies import BrokerPolicy
@@ -37,6 +37,7 @@ __all__ = [
     "Command",
     "ConsumerOffsets",
     "ControllerAnswer",
+    "ControllerMessage",
     "ControllerNode",
     "ControllerStanding",
     "DamagedRecord",
@@ -2472,7 +2473,7 @@ class BrokerSetView:
         master_epoch: Grows with every master.
         in_sync: Ids of brokers that have every message that may have been acknowledged, in order.
         set_epoch: Grows with every change of that set.
-        replicas: Ids and addresses of all brokers, in order.
+        replicas: The address of every broker by its id, in order.
         eligible: Ids of brokers that may be elected beside the set, in order.
     """
 
@@ -2502,7 +2503,7 @@ class BrokerSetView:
     @property
     def set_epoch(self) -> int: ...
     @property
-    def replicas(self) -> list[tuple[int, str]]: ...
+    def replicas(self) -> dict[int, str]: ...
     @property
     def eligible(self) -> list[int]: ...
 
@@ -2528,18 +2529,39 @@ class ControllerAnswer:
     def view(self) -> BrokerSetView | None: ...
 
 @final
+class ControllerMessage:
+    """A request to another controller.
+
+    Attributes:
+        ticket: Names it when its response is delivered.
+        peer: The number of the controller that it goes to.
+        content: The request.
+    """
+
+    __match_args__ = ("ticket", "peer", "content")
+    @property
+    def ticket(self) -> int: ...
+    @property
+    def peer(self) -> int: ...
+    @property
+    def content(self) -> bytes: ...
+
+@final
 class ControllerStanding:
     """The state of a controller among its peers.
 
     Attributes:
         is_leader: Whether what it is asked can be agreed on.
+        leader: The number of the leader; None where none is known.
         applied: Entries that were applied since its log began.
         failure: Why nothing is agreed on any more; None where nothing failed.
     """
 
-    __match_args__ = ("is_leader", "applied", "failure")
+    __match_args__ = ("is_leader", "leader", "applied", "failure")
     @property
     def is_leader(self) -> bool: ...
+    @property
+    def leader(self) -> int | None: ...
     @property
     def applied(self) -> int: ...
     @property
@@ -2554,7 +2576,7 @@ class ControllerNode:
         ForeignFileError: Another controller runs on the directory, or the log is damaged.
     """
 
-    def __new__(cls, directory: Path) -> Self: ...
+    def __new__(cls, directory: Path, group: ControllerGroupRow) -> Self: ...
     def alter_set(self, row: AlterSetRow) -> ControllerAnswer:
         """A master wants another set."""
 
@@ -2571,6 +2593,18 @@ class ControllerNode:
         self, name: str, ids: Sequence[int], alive: Sequence[int], allows_living: bool
     ) -> ControllerAnswer:
         """Brokers are to be forgotten; without ids the whole name."""
+
+    def confirm(self) -> bool:
+        """Returns whether it leads, and has applied all that was agreed on before the call."""
+
+    def outgoing(self, wait_ms: int) -> list[ControllerMessage]:
+        """Takes requests to other controllers; waits for one, for a time."""
+
+    def deliver(self, ticket: int, response: bytes | None) -> None:
+        """Gives the response to a request to another controller; None where there is none."""
+
+    def answer(self, request: bytes) -> bytes | None:
+        """Returns the response to the request of another controller; None where it is none."""
 
     def view(self, name: str) -> BrokerSetView | None:
         """Returns what is kept of a broker name; None where it is not known."""

@@ -6,7 +6,25 @@ Knows no request of the wire.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["AlterSetRow", "CandidateRow", "ElectRow"]
+__all__ = ["AlterSetRow", "CandidateRow", "ControllerGroupRow", "ElectRow"]
+
+
+class ControllerGroupRow(NamedTuple):
+    """Which controllers agree with one another.
+
+    Attributes:
+        number: The number of this one.
+        members: The numbers of all.
+        heartbeat_ms: Between two messages of an idle leader.
+        election_ms: Without one for at least so long, another one is elected.
+        wait_ms: How long a request waits until enough of them agree.
+    """
+
+    number: int = 0
+    members: Sequence[int] = (0,)
+    heartbeat_ms: int = 200
+    election_ms: int = 1_000
+    wait_ms: int = 4_000
 
 
 class CandidateRow(NamedTuple):

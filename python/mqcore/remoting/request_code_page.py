@@ -3,7 +3,13 @@
 The page in `docs` is made by it, and a test keeps it current. Knows no handler.
 """
 
-from mqcore.remoting.request_codes import AnsweredBy, Family, RequestCode, family
+from mqcore.remoting.request_codes import (
+    AnsweredBy,
+    Family,
+    OwnRequestCode,
+    RequestCode,
+    family,
+)
 
 __all__ = ["page"]
 
@@ -49,6 +55,8 @@ def page() -> str:
         for code in sorted(RequestCode)
         if not code.row.answered_by
     ]
+    parts.append("\n## Between programs of mqcore\n\n| code | name |\n|---|---|\n")
+    parts += [f"| {int(code)} | `{code.name}` |\n" for code in sorted(OwnRequestCode)]
     return "".join(parts)
 
 

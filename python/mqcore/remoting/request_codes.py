@@ -16,6 +16,7 @@ __all__ = [
     "CODES",
     "AnsweredBy",
     "Family",
+    "OwnRequestCode",
     "RequestCode",
     "Row",
     "answered_by",
@@ -309,6 +310,13 @@ class RequestCode(IntEnum):
     POLLING_INFO = Row(200055, Family.POP, _NATIVE, "5.0.0")
     POP_ROLLBACK = _unanswered(200056, Family.POP, "5.3.2", _POP_ROLLBACK)
     BATCH_ACK_MESSAGE = Row(200151, Family.POP, _NATIVE, "5.1.3")
+
+
+class OwnRequestCode(IntEnum):
+    """Requests between programs of mqcore alone, far above all official numbers."""
+
+    # A message of the consensus of controllers; its body, and that of its answer, are theirs alone.
+    CONTROLLER_MESSAGE = 1_480_001
 
 
 # By number.

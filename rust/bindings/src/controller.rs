@@ -1,11 +1,13 @@
 //! The class over a controller's log and state. Each method unpacks, calls with the GIL kept or released,
 //! maps the error.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use mqcore_consensus::{Consensus, ConsensusError, Machine, Single};
+use mqcore_consensus::raft::{Group, Outgoing, Timing};
+use mqcore_consensus::{Consensus, ConsensusError, Machine};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::Error;
 use mqcore_replica::controller::{
@@ -35,8 +37,8 @@ frozen! {
         in_sync: Vec<i64>,
         /// Grows with every change of that set.
         set_epoch: i32,
-        /// Ids and addresses of all brokers, in order.
-        replicas: Vec<(i64, String)>,
+        /// The address of every broker by its id, in order.
+        replicas: BTreeMap<i64, String>,
         /// Ids of brokers that may be elected beside the set, in order.
         eligible: Vec<i64>,
     }
@@ -53,15 +55,37 @@ frozen! {
         view: Option<Py<BrokerSetView>>,
     }
 
+    /// A request to another controller.
+    ControllerMessage {
+        /// Names it when its response is delivered.
+        ticket: u64,
+        /// The number of the controller that it goes to.
+        peer: u64,
+        /// The request.
+        content: Vec<u8>,
+    }
+
     /// The state of a controller among its peers.
     ControllerStanding {
         /// Whether what it is asked can be agreed on.
         is_leader: bool,
+        /// The number of the leader; None where none is known.
+        leader: Option<u64>,
         /// Entries that were applied since its log began.
         applied: u64,
         /// Why nothing is agreed on any more; None where nothing failed.
         failure: Option<String>,
     }
+}
+
+/// `ControllerGroupRow`.
+#[derive(FromPyObject)]
+pub(crate) struct GroupRow {
+    number: u64,
+    members: Vec<u64>,
+    heartbeat_ms: u64,
+    election_ms: u64,
+    wait_ms: u64,
 }
 
 /// `AlterSetRow`.
@@ -163,7 +187,10 @@ impl Machine for Brokers {
     }
 }
 
-type Node = Single<RealDisk, Brokers>;
+type Node = Group<RealDisk, Brokers>;
+
+/// The official code of a request to a controller that is not the leader, and its remark.
+const NOT_LEADER: (i32, &str) = (2007, "The controller is not in leader state");
 
 /// A controller's log and state: what it answers is durable.
 #[pyclass(frozen, module = "mqcore.native._native")]
@@ -175,9 +202,23 @@ pub(crate) struct ControllerNode {
 #[pymethods]
 impl ControllerNode {
     #[new]
-    fn new(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
+    fn new(py: Python<'_>, directory: PathBuf, group: GroupRow) -> PyResult<Self> {
+        let members = group.members.into_iter().collect::<BTreeSet<_>>();
+        let timing = Timing {
+            heartbeat_ms: group.heartbeat_ms,
+            election_ms: group.election_ms,
+            wait: Duration::from_millis(group.wait_ms),
+        };
         let opened = gil_call(py, Gil::Released, || {
-            Single::open(RealDisk, &directory, Brokers::default())
+            let machine = Brokers::default();
+            Group::start(
+                RealDisk,
+                &directory,
+                machine,
+                group.number,
+                &members,
+                timing,
+            )
         });
         let node = opened.map_err(|error| failed(py, &error))?;
         Ok(Self {
@@ -246,6 +287,47 @@ impl ControllerNode {
         )
     }
 
+    /// Whether it leads, and has applied everything that was agreed on before the call.
+    fn confirm(&self, py: Python<'_>) -> PyResult<bool> {
+        let node = self.node(py)?;
+        match gil_call(py, Gil::Released, || node.confirm()) {
+            Ok(()) => Ok(true),
+            Err(ConsensusError::NotLeader { .. } | ConsensusError::Late { .. }) => Ok(false),
+            Err(error) => Err(failed(py, &error)),
+        }
+    }
+
+    /// Takes requests to other controllers; waits for one, for a time.
+    fn outgoing(&self, py: Python<'_>, wait_ms: u64) -> PyResult<Vec<ControllerMessage>> {
+        let node = self.node(py)?;
+        let wait = Duration::from_millis(wait_ms);
+        let taken = gil_call(py, Gil::Released, || node.outgoing(wait));
+        let message = |Outgoing {
+                           ticket,
+                           peer,
+                           bytes,
+                       }| ControllerMessage {
+            ticket,
+            peer,
+            content: bytes,
+        };
+        Ok(taken.into_iter().map(message).collect())
+    }
+
+    /// Gives the response to a request to another controller; None where there is none.
+    fn deliver(&self, py: Python<'_>, ticket: u64, response: Option<Vec<u8>>) -> PyResult<()> {
+        let node = self.node(py)?;
+        let response = response.ok_or_else(|| "no response".to_owned());
+        gil_call(py, Gil::Kept, || node.deliver(ticket, response));
+        Ok(())
+    }
+
+    /// The response to the request of another controller; None where it is none.
+    fn answer(&self, py: Python<'_>, request: Vec<u8>) -> PyResult<Option<Vec<u8>>> {
+        let node = self.node(py)?;
+        Ok(gil_call(py, Gil::Released, || node.answer(&request).ok()))
+    }
+
     /// What is kept of a broker name; None where it is not known.
     fn view(&self, py: Python<'_>, name: &str) -> PyResult<Option<BrokerSetView>> {
         let node = self.node(py)?;
@@ -267,6 +349,7 @@ impl ControllerNode {
         let standing = gil_call(py, Gil::Kept, || node.standing());
         Ok(ControllerStanding {
             is_leader: standing.is_leader,
+            leader: standing.leader,
             applied: standing.applied,
             failure: standing.failure,
         })
@@ -275,7 +358,11 @@ impl ControllerNode {
     /// Closes the log. Does nothing the second time.
     fn close(&self, py: Python<'_>) {
         let node = self.locked().take();
-        gil_call(py, Gil::Released, || drop(node));
+        gil_call(py, Gil::Released, || {
+            if let Some(node) = node {
+                node.stop();
+            }
+        });
     }
 }
 
@@ -293,12 +380,29 @@ impl ControllerNode {
     fn asked(&self, py: Python<'_>, event: &Event) -> PyResult<ControllerAnswer> {
         let node = self.node(py)?;
         let answered = gil_call(py, Gil::Released, || {
-            match node.look(|state| state.0.answer_without_change(event)) {
-                Some(answer) => Ok(answer),
-                None => node.propose(&event.encode()),
+            let known = || node.look(|state| state.0.answer_without_change(event));
+            if known().is_some() {
+                // By a state that is not the present one it might be another answer.
+                node.confirm()?;
+                if let Some(answer) = known() {
+                    return Ok(answer);
+                }
             }
+            node.propose(&event.encode())
         });
-        let answer = answered.map_err(|error| failed(py, &error))?;
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(ConsensusError::NotLeader { leader: _ }) => {
+                let (code, remark) = NOT_LEADER;
+                return Ok(ControllerAnswer {
+                    code,
+                    remark: remark.to_owned(),
+                    is_changed: false,
+                    view: None,
+                });
+            }
+            Err(error) => return Err(failed(py, &error)),
+        };
         let view = answer.view.map(|view| Py::new(py, shown(view)));
         Ok(ControllerAnswer {
             code: answer.code.number(),
@@ -318,7 +422,7 @@ fn shown(view: View) -> BrokerSetView {
         master_epoch: view.master_epoch,
         in_sync: view.in_sync,
         set_epoch: view.set_epoch,
-        replicas: view.replicas,
+        replicas: view.replicas.into_iter().collect(),
         eligible: view.eligible,
     }
 }
@@ -327,6 +431,19 @@ fn shown(view: View) -> BrokerSetView {
 fn failed(py: Python<'_>, error: &ConsensusError) -> PyErr {
     match error {
         ConsensusError::Log(error) => raised(py, error),
+        ConsensusError::NotLeader { leader: _ } => raised(
+            py,
+            &Error::NotWritable {
+                reason: error.to_string(),
+            },
+        ),
+        ConsensusError::Late { waited_ms } => raised(
+            py,
+            &Error::Timeout {
+                what: "the agreement of controllers",
+                waited_ms: *waited_ms,
+            },
+        ),
         ConsensusError::TooLong {
             len_bytes: _,
             max_bytes,

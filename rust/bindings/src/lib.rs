@@ -112,7 +112,9 @@ mod _native {
     #[pymodule_export]
     use crate::consumer_offsets::ConsumerOffsets;
     #[pymodule_export]
-    use crate::controller::{BrokerSetView, ControllerAnswer, ControllerNode, ControllerStanding};
+    use crate::controller::{
+        BrokerSetView, ControllerAnswer, ControllerMessage, ControllerNode, ControllerStanding,
+    };
     #[pymodule_export]
     use crate::draft::encode_properties;
     #[pymodule_export]

@@ -5,13 +5,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`single`] | one controller: what is durable in its log is agreed on |
+//! | [`raft`] | controllers agree by Raft; one alone is a group of one |
 //! | [`journal`] | a file of byte records, durable one by one |
 //! | [`node`] | what a controller asks of whoever agrees for it |
 
 pub mod journal;
 pub mod node;
-pub mod single;
+pub mod raft;
 
 pub use node::{Consensus, ConsensusError, Machine, Standing};
-pub use single::Single;

@@ -29,6 +29,18 @@ pub enum ConsensusError {
     /// The log cannot be read, or could not be written: nothing is agreed on until the next start.
     #[error(transparent)]
     Log(#[from] Error),
+    /// Another controller leads, or none.
+    #[error("this controller is not the leader")]
+    NotLeader {
+        /// The number of the leader, where it is known.
+        leader: Option<u64>,
+    },
+    /// Too few controllers agreed in time: it is not known whether the entry will be applied.
+    #[error("too few controllers agreed within {waited_ms} ms")]
+    Late {
+        /// How long it waited.
+        waited_ms: u64,
+    },
     /// The entry is longer than a log takes.
     #[error("the entry has {len_bytes} bytes, and {max_bytes} are allowed")]
     TooLong {
@@ -44,6 +56,8 @@ pub enum ConsensusError {
 pub struct Standing {
     /// Whether what it is asked can be agreed on.
     pub is_leader: bool,
+    /// The number of the leader, where it is known.
+    pub leader: Option<u64>,
     /// Entries that were applied since the log began.
     pub applied: u64,
     /// Why nothing is agreed on any more, where something failed.

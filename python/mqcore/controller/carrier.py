@@ -1,0 +1,78 @@
+"""Carries the messages of controllers to one another, over the connections of the protocol.
+
+Knows no message: what `ControllerNode` gives goes to its peer, and what the peer answers goes back.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from mqcore.controller.peers import Peers
+from mqcore.errors import MQError
+from mqcore.native import ControllerMessage, ControllerNode
+from mqcore.remoting import Client, OwnRequestCode, ResponseCode
+
+__all__ = ["Carrier"]
+
+_log = logging.getLogger(__name__)
+
+# How long the thread sleeps that waits for messages, before it looks whether it is to end.
+_WAIT_MS = 200
+# A message of the consensus is of no use later: it is sent again.
+_TIMEOUT_S = 1.0
+
+
+class Carrier:
+    """The way of one controller to the others."""
+
+    def __init__(self, node: ControllerNode, peers: Peers) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            node: Whose messages.
+            peers: Where the others are.
+        """
+        self._node = node
+        self._peers = peers
+        self._client = Client(connect_timeout_s=_TIMEOUT_S)
+        # Of its own: it waits all the time.
+        self._thread = ThreadPoolExecutor(1, "mq-controllers")
+        self._loop: asyncio.Task[None] | None = None
+        self._sends: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Begins, where there are other controllers."""
+        if len(self._peers.addresses) > 1:
+            self._loop = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Sends nothing more."""
+        tasks = [*self._sends, *([self._loop] if self._loop is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._client.close()
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            found = await loop.run_in_executor(self._thread, self._node.outgoing, _WAIT_MS)
+            for message in found:
+                task = loop.create_task(self._send(message))
+                self._sends.add(task)
+                task.add_done_callback(self._sends.discard)
+
+    async def _send(self, message: ControllerMessage) -> None:
+        response = None
+        _, address = self._peers.numbered(message.peer)
+        try:
+            code = OwnRequestCode.CONTROLLER_MESSAGE
+            answer = await self._client.call(
+                address, code, body=message.content, timeout_s=_TIMEOUT_S
+            )
+            if answer.code == ResponseCode.SUCCESS:
+                response = answer.body
+        except MQError as error:
+            _log.debug("controller %s does not answer: %s", address, error)
+        self._node.deliver(message.ticket, response)
