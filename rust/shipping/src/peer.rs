@@ -109,7 +109,7 @@ pub(crate) struct Peer<D: Disk, S> {
     pub(crate) begun_at: Option<u64>,
     /// What had been sent to it when somebody else connected from its host: a report of less may have been on
     /// its way then, from a slave that has come back since.
-    sent_before_other: u64,
+    sent_before_other: Option<u64>,
     /// Behind the last byte that was sent to it.
     pub(crate) sent_end: u64,
     /// Whether it has reported since somebody else connected from its host: until then both may be one
@@ -145,7 +145,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             frames: None,
             requested: None,
             begun_at: None,
-            sent_before_other: 0,
+            sent_before_other: None,
             sent_end: 0,
             is_known: true,
         }
@@ -160,7 +160,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
     pub(crate) fn note_other(&mut self, address: &str) {
         if host_of(address) == host_of(&self.address) {
             self.is_known = false;
-            self.sent_before_other = self.sent_end;
+            self.sent_before_other = Some(self.sent_end);
         }
     }
 
@@ -172,8 +172,15 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
     /// What it acknowledges: what it has got over this connection, and what that goes on from. Its request
     /// alone shows only how long its log is, not whose.
     pub(crate) fn acknowledged(&self) -> Option<u64> {
-        let proof = self.requested?.max(self.sent_before_other);
-        self.reported().filter(|end| *end > proof)
+        let requested = self.requested?;
+        self.reported().filter(|end| *end > requested)
+    }
+
+    /// Whether it may be the slave that has connected from the same host since: it has not reported anything
+    /// that it was sent after that.
+    pub(crate) fn may_be_back(&self) -> bool {
+        let sent = self.sent_before_other;
+        sent.is_some_and(|sent| self.reported().is_none_or(|end| end <= sent))
     }
 
     /// Whether its next report is due at once.

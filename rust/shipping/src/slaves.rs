@@ -341,14 +341,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
                 now_ms < begun.until_ms || nearest.is_some_and(|end| end <= begun.at)
             });
         }
-        let begun = &self.begun;
-        let peers = self.peers.iter().filter(|peer| {
-            let host = host_of(&peer.address);
-            !begun.iter().any(|begun| begun.host == host)
-        });
-        self.acknowledged.clear();
-        self.acknowledged
-            .extend(peers.filter_map(Peer::acknowledged));
+        self.count_acknowledged();
         let decision = rule.decide(&self.reported, &mut self.acknowledged, end);
         self.store.replica().note_standby(match decision.standby {
             quorum::Standby::Unneeded => Standby::Unneeded,
@@ -359,6 +352,28 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
         if decision.replicated > self.replicated {
             self.replicated = decision.replicated;
             self.store.durability().note_replicated(self.replicated);
+        }
+    }
+
+    /// Lists what slaves acknowledge, each once: connections of one host that may be one slave, which has come
+    /// back, count together.
+    fn count_acknowledged(&mut self) {
+        self.acknowledged.clear();
+        self.acknowledged.resize(self.peers.len(), 0);
+        for (at, peer) in self.peers.iter().enumerate() {
+            let host = host_of(&peer.address);
+            let Some(end) = peer.acknowledged() else {
+                continue;
+            };
+            if self.begun.iter().any(|begun| begun.host == host) {
+                continue;
+            }
+            let is_same = |other: &Peer<D, S>| host_of(&other.address) == host;
+            let newest = self.peers.iter().rposition(is_same);
+            let counts_as = newest.filter(|_| peer.may_be_back()).unwrap_or(at);
+            if let Some(counted) = self.acknowledged.get_mut(counts_as) {
+                *counted = (*counted).max(end);
+            }
         }
     }
 
