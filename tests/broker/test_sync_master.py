@@ -246,7 +246,7 @@ def test_with_three_copies_two_slaves_must_have_it_and_one_that_comes_back_is_no
             again = await slave_of(master)
             await one.until(end_of(master))
             one.report(end_of(master))
-            # What was on its way from the others may come from a slave that is the third connection now.
+            # What was on its way from the others may come from a slave that is the third now.
             tasks += await sent(master, 1)
             await again.until(end_of(master))
             again.report(end_of(master))
