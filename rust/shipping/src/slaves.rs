@@ -328,7 +328,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
 
     /// Acknowledges sends that enough slaves have, for a log that ends at `end`.
     fn acknowledge(&mut self, end: u64, now_ms: u64) {
-        let Some(rule) = &self.how.quorum else {
+        let Some(rule) = self.how.quorum else {
             return;
         };
         self.reported.clear();
