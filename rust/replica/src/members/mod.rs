@@ -112,6 +112,8 @@ pub struct Members {
     epoch_start: u64,
     replicated: u64,
     confirmed: u64,
+    /// Whether readers saw all that the log held until now.
+    was_unbounded: bool,
 }
 
 impl Members {
@@ -130,6 +132,7 @@ impl Members {
             epoch_start: 0,
             replicated: 0,
             confirmed: 0,
+            was_unbounded: false,
         }
     }
 
@@ -239,7 +242,12 @@ impl Members {
         let waits = self.waits();
         let all_hold = self.held_by_all(slaves, end);
         let is_alone = self.required().is_empty();
-        let confirmed = if self.rule.acks_whole_set && !is_alone {
+        if self.was_unbounded {
+            // What they have seen is not taken back when somebody is waited for from now on.
+            self.confirmed = self.confirmed.max(end);
+        }
+        self.was_unbounded = !self.rule.acks_whole_set || is_alone;
+        let confirmed = if !self.was_unbounded {
             if let Some(held) = all_hold {
                 self.confirmed = self.confirmed.max(held);
             }

@@ -24,7 +24,7 @@ const START_MS: i64 = 1_795_249_596_000;
 
 /// What a process does.
 pub(crate) enum Duty {
-    Master(Slaves<TwinDisk, ManualClock, Wire>),
+    Master(Box<Slaves<TwinDisk, ManualClock, Wire>>),
     Slave {
         walk: Arc<Mutex<RecordWalk>>,
         link: Option<Box<Link>>,

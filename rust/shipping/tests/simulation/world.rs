@@ -250,7 +250,7 @@ impl World {
                 bytes_per_second_max: self.options.bytes_per_second_max,
                 quorum: Some(self.options.rule),
             };
-            Duty::Master(Slaves::new(std::sync::Arc::clone(&store), how))
+            Duty::Master(Box::new(Slaves::new(std::sync::Arc::clone(&store), how)))
         } else {
             Duty::slave(&store)
         };
