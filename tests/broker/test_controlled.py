@@ -14,7 +14,9 @@ from live_broker import SMALL, Live
 from loops import run_on, until
 from mqcore.broker.controlled import ControlledBroker
 from mqcore.broker.replication.controller_messages import Ask, Purpose
-from mqcore.broker.replication.membership import Phase
+from mqcore.broker.replication.membership import (
+    Phase,
+)
 from mqcore.config import settings_of_pairs
 from mqcore.errors import ConfigurationError, MQError
 from mqcore.native import Command

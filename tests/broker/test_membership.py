@@ -16,18 +16,20 @@ from mqcore.broker.replication.controller_messages import (
 )
 from mqcore.broker.replication.identity import Candidate, Identity
 from mqcore.broker.replication.membership import (
+    Membership,
+    Phase,
+    Timetable,
+)
+from mqcore.broker.replication.orders import (
     Become,
     Follow,
     ForgetCandidate,
     ForgetIdentity,
     KeepCandidate,
     KeepIdentity,
-    Membership,
     Order,
-    Phase,
     RefuseSet,
     TakeSet,
-    Timetable,
 )
 from mqcore.remoting import ResponseCode
 

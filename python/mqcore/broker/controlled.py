@@ -21,13 +21,15 @@ from mqcore.broker.replication.controller_link import ControllerLink
 from mqcore.broker.replication.controller_messages import Member, Standing
 from mqcore.broker.replication.identity import IdentityFiles
 from mqcore.broker.replication.membership import (
-    Become,
-    Follow,
     Membership,
     Phase,
+    Timetable,
+)
+from mqcore.broker.replication.orders import (
+    Become,
+    Follow,
     RoleOrder,
     TakeSet,
-    Timetable,
 )
 from mqcore.broker.state import BrokerState
 from mqcore.clock import wall_ms

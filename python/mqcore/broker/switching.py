@@ -11,7 +11,10 @@ from mqcore.broker.leading import MasterWork
 from mqcore.broker.policy import fill_broker
 from mqcore.broker.registration import Registrar
 from mqcore.broker.replication import Replication
-from mqcore.broker.replication.membership import Become, Follow
+from mqcore.broker.replication.orders import (
+    Become,
+    Follow,
+)
 from mqcore.broker.role import Role
 from mqcore.broker.state import BrokerState
 

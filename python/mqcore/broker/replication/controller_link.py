@@ -20,15 +20,17 @@ from mqcore.broker.replication.controller_messages import (
 )
 from mqcore.broker.replication.identity import IdentityFiles
 from mqcore.broker.replication.membership import (
+    Membership,
+    Phase,
+)
+from mqcore.broker.replication.orders import (
     Become,
     Follow,
     ForgetCandidate,
     ForgetIdentity,
     KeepCandidate,
     KeepIdentity,
-    Membership,
     Order,
-    Phase,
     RoleOrder,
 )
 from mqcore.errors import MQError

@@ -10,7 +10,9 @@ import logging
 import socket
 
 from mqcore.broker.replicas import HEARTBEAT_MIN_MS
-from mqcore.broker.replication.membership import Become
+from mqcore.broker.replication.orders import (
+    Become,
+)
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError, AddressReason

@@ -30,23 +30,20 @@ from mqcore.broker.replication.controller_messages import (
     sets_ask,
 )
 from mqcore.broker.replication.identity import Candidate, Identity
+from mqcore.broker.replication.orders import (
+    Become,
+    Follow,
+    ForgetCandidate,
+    ForgetIdentity,
+    KeepCandidate,
+    KeepIdentity,
+    Order,
+    RefuseSet,
+    TakeSet,
+)
 from mqcore.remoting import ResponseCode
 
-__all__ = [
-    "Become",
-    "Follow",
-    "ForgetCandidate",
-    "ForgetIdentity",
-    "KeepCandidate",
-    "KeepIdentity",
-    "Membership",
-    "Order",
-    "Phase",
-    "RefuseSet",
-    "RoleOrder",
-    "TakeSet",
-    "Timetable",
-]
+__all__ = ["Membership", "Phase", "Timetable"]
 
 # After a request that failed. The official broker waits 5 s (`RETRY_INTERVAL_SECOND`); a broker
 # that does not serve tries sooner.
@@ -62,76 +59,6 @@ class Phase(Enum):
     LEADER_KNOWN = "not registered with the controller"
     REGISTERED = "no master is elected"
     RUNNING = "running"
-
-
-@dataclass(frozen=True, slots=True)
-class Become:
-    """An order: be the master.
-
-    Attributes:
-        epoch: The epoch of the reign.
-        members: The sync-state set.
-    """
-
-    epoch: int
-    members: SyncStateSet
-
-
-@dataclass(frozen=True, slots=True)
-class Follow:
-    """An order: be a slave.
-
-    Attributes:
-        epoch: The epoch of the master's reign.
-        master_id: The id of the master at the controller.
-        master_address: Where it answers requests.
-        ha_address: Where it ships its log, where the controller sends it (ours may); else empty.
-    """
-
-    epoch: int
-    master_id: int
-    master_address: str
-    ha_address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TakeSet:
-    """An order to a master: this is the sync-state set now."""
-
-    members: SyncStateSet
-
-
-@dataclass(frozen=True, slots=True)
-class RefuseSet:
-    """An order to a master: the set that it asked for was refused, and nothing of it was taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeepCandidate:
-    """An order: write down which id is going to be applied for."""
-
-    candidate: Candidate
-
-
-@dataclass(frozen=True, slots=True)
-class KeepIdentity:
-    """An order: write down the id, then remove what was written for the application."""
-
-    identity: Identity
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetCandidate:
-    """An order: remove what was written for the application: the id is somebody else's."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetIdentity:
-    """An order: remove the id: what this log has lost, others of the set still have."""
-
-
-RoleOrder = Become | Follow | TakeSet | RefuseSet
-Order = RoleOrder | KeepCandidate | KeepIdentity | ForgetCandidate | ForgetIdentity
 
 
 @dataclass(frozen=True, slots=True)

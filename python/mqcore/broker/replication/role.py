@@ -11,8 +11,11 @@ from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.replication.following import MasterFollower
 from mqcore.broker.replication.listener import SlaveListener
 from mqcore.broker.replication.master_timers import TimersOfMaster
-from mqcore.broker.replication.membership import Become, Follow
 from mqcore.broker.replication.metadata import MetadataSync
+from mqcore.broker.replication.orders import (
+    Become,
+    Follow,
+)
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError

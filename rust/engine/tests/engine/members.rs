@@ -150,7 +150,7 @@ fn whenever_the_power_goes_during_a_cut_the_log_opens_and_is_cut_again() {
             let store = store.unwrap_or_else(|error| panic!("{id}: {error}"));
             let end = store.replica().appended();
             assert!(
-                end == at || ends.contains(&end) && end > at || end % 73_728 == 0,
+                end == at || ends.contains(&end) && end > at || end.is_multiple_of(73_728),
                 "{id}: {end}"
             );
             store.abandon();
