@@ -101,6 +101,7 @@ class _Broker:
         with ExitStack() as starting:
             for timetable in (Rounds, TimerRounds, PopRounds):
                 starting.enter_context(patch.object(timetable, "start"))
+            starting.enter_context(patch.object(Rounds, "lead"))
             await self.broker.start()
         self.broker.state.fast_path.drain(self._elapsed_ms)
 
