@@ -112,6 +112,8 @@ def stored(store: Path) -> dict[Slot, bytes]:
     return found
 
 
+# A life takes seconds where others use the machine, too.
+@pytest.mark.timeout(120 + 20 * KILLS)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 @pytest.mark.parametrize("reactors", ["1", "3"])
 def test_what_was_acknowledged_survives_kills(reactors: str, flush: str, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ class MasterFollower:
 
 
 def ha_address_of(address: str, config: bytes) -> str:
-    """Returns where a master ships its log, by its settings (26); empty where they do not say.
+    """Returns where a master ships its log, by its settings (26); empty for unknown.
 
     Args:
         address: Where it answers requests.
