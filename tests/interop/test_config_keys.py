@@ -25,6 +25,8 @@ _ONLY_5 = {
     "ControllerConfig": (f"{_COMMON}.ControllerConfig", ("controller",)),
     "JraftConfig": (f"{_COMMON}.JraftConfig", ("controller",)),
 }
+# An object of the class beside it, which has the keys.
+_NESTED = frozenset({"jraftConfig"})
 _START_TIMEOUT_S = 60.0
 # Defaults that depend on the machine, or that the start-up code sets later: our table has words.
 _MACHINE = frozenset(
@@ -52,7 +54,7 @@ def official_keys(official: Official) -> list[tuple[str, str, str]]:
         timeout=_START_TIMEOUT_S,
     )
     rows = [line.split("\t") for line in done.stdout.splitlines() if line.startswith("KEY\t")]
-    return [(kind, key, default) for _, kind, key, _, default in rows]
+    return [(kind, key, default) for _, kind, key, _, default in rows if key not in _NESTED]
 
 
 def default_of(key: Key, version: str) -> str | None:
