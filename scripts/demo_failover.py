@@ -287,5 +287,5 @@ def show(rows: list[dict[str, str]]) -> None:
     doubled = sum(counts[0].values()) - len(rows)
     console.print(
         f"[green]{len(rows)} flights acknowledged, every one of them on all three replicas"
-        f"[/green]; {doubled} are there twice: the killed master had them and did not answer"
+        f"[/green]; {doubled} of them twice: what the killed master had and did not answer"
     )
