@@ -23,6 +23,7 @@ from pathlib import Path
 import demo_failover
 import demo_messages
 import demo_spark
+from demo_process import Process
 from flights import CACHE, FLIGHTS, ROOT, flights
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -31,7 +32,6 @@ DATA = CACHE / "broker"
 LINES = CACHE / "flights.jsonl"
 ACKS = CACHE / "acknowledged.txt"
 SEEN = CACHE / "consumed.txt"
-PORTS = CACHE / "ports.json"
 LOG = CACHE / "broker.log"
 CLIENTS_LOG = CACHE / "clients.log"
 EXAMPLES = ROOT / "examples"
@@ -48,15 +48,18 @@ class Broker:
     """The broker's process.
 
     Attributes:
-        ports: Where broker and name server listen.
         killed_s: When it was killed, in Unix seconds.
     """
 
     def __init__(self) -> None:
         """Takes free ports at the first start."""
-        self._process: subprocess.Popen[bytes] | None = None
-        self.ports = {"broker": 0, "namesrv": 0}
+        self._process = Process([], LOG, {"broker": 0, "namesrv": 0})
         self.killed_s = 0.0
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Where broker and name server listen."""
+        return self._process.ports
 
     @property
     def address(self) -> str:
@@ -65,37 +68,24 @@ class Broker:
 
     def start(self) -> float:
         """Starts it, on the ports that it had, and waits until it serves; returns the seconds."""
-        PORTS.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "mqcore.cli.main", "standalone", "--data", str(DATA)]
-        command += ["--port", str(self.ports["broker"])]
-        command += ["--namesrv-port", str(self.ports["namesrv"]), "--port-file", str(PORTS)]
+        arguments = ["standalone", "--data", str(DATA), "--port", str(self.ports["broker"])]
+        arguments += ["--namesrv-port", str(self.ports["namesrv"])]
         for setting in demo_messages.SETTINGS.items():
-            command += ["--set", "=".join(setting)]
+            arguments += ["--set", "=".join(setting)]
+        self._process.arguments = arguments
         began = time.perf_counter()
-        with LOG.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-            )
-        ready = self._process.stdout.readline() if self._process.stdout else b""
-        if b"ready" not in ready:
-            sys.exit(f"the broker did not start; its log is {LOG}")
-        self.ports = json.loads(PORTS.read_text(encoding="utf-8"))
+        self._process.start()
         return time.perf_counter() - began
 
     def kill(self) -> None:
         """Kills it with -9."""
-        if self._process is not None and self._process.poll() is None:
-            self.killed_s = time.time()
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
+        self.killed_s = time.time()
+        self._process.kill()
 
     def stop(self) -> float:
         """Stops it as an operator would; returns the seconds."""
         began = time.perf_counter()
-        if self._process is not None:
-            self._process.terminate()
-            if self._process.wait(timeout=60) != 0:
-                sys.exit(f"the broker did not stop cleanly; its log is {LOG}")
+        self._process.stop()
         return time.perf_counter() - began
 
 

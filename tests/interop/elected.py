@@ -17,12 +17,12 @@ from pathlib import Path
 
 from interop.patience import eventually
 from interop.processes import free_port
-from interop.replicated import SMALL, TOPIC, asked, end_of, log_of
+from interop.replicated import SMALL, asked, end_of, log_of, send_one
 from interop.servers import BROKER_NAME, OURS, Program, Software, prepared
 from loops import run_on
 from mqcore.errors import MQError
 from mqcore.model.relaxed_json import compact, parse_object
-from mqcore.remoting import Client, RequestCode, expect
+from mqcore.remoting import Client, RequestCode
 
 # What makes an acknowledgement safe: nobody is elected who does not have it.
 SAFE = {"allAckInSyncStateSet": "true", "minInSyncReplicas": "2"}
@@ -128,15 +128,7 @@ class Group:
 
         async def one(client: Client, number: int) -> None:
             nonlocal acknowledged
-            body = b"%07d" % number + b"x" * (number * 37 % 3_000)
-            properties = f"KEYS\x01k{number}\x02UNIQ_KEY\x01u{number}\x02"
-            ext = {"a": "pg", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(number % 4)}
-            ext |= {"f": "0", "g": "1700000000000", "h": "0", "i": properties, "j": "0"}
-            ext |= {"k": "false", "m": "false"}
-            code = RequestCode.SEND_MESSAGE_V2
-            answer = await client.call(broker.address, code, ext, body, timeout_s=_SEND_TIMEOUT_S)
-            expect(answer, broker.address)
-            self.sent.append(body)
+            self.sent.append(await send_one(client, broker.address, number, _SEND_TIMEOUT_S))
             acknowledged += 1
 
         async def work() -> None:

@@ -56,6 +56,18 @@ def asked(address: str, code: RequestCode, ext: Mapping[str, str], body: bytes =
     return run_on("asyncio", work())
 
 
+async def send_one(client: Client, address: str, number: int, timeout_s: float) -> bytes:
+    """Sends the message of a number, of a length of its own; returns its body when it is stored."""
+    body = b"%07d" % number + b"x" * (number * 37 % 3_000)
+    properties = f"KEYS\x01k{number}\x02UNIQ_KEY\x01u{number}\x02"
+    ext = {"a": "pg", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(number % 4)}
+    ext |= {"f": "0", "g": "1700000000000", "h": "0", "i": properties, "j": "0"}
+    ext |= {"k": "false", "m": "false"}
+    code = RequestCode.SEND_MESSAGE_V2
+    expect(await client.call(address, code, ext, body, timeout_s=timeout_s), address)
+    return body
+
+
 def pulled(address: str) -> list[bytes]:
     """Returns the bodies of the topic, as a consumer gets them from the begin on."""
     found = []
@@ -118,15 +130,8 @@ class Pair:
         """Sends messages of many lengths to the master, a few at once."""
 
         async def one(client: Client, number: int) -> None:
-            body = b"%07d" % number + b"x" * (number * 37 % 3_000)
-            properties = f"KEYS\x01k{number}\x02UNIQ_KEY\x01u{number}\x02"
-            ext = {"a": "pg", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(number % 4)}
-            ext |= {"f": "0", "g": "1700000000000", "h": "0", "i": properties, "j": "0"}
-            ext |= {"k": "false", "m": "false"}
             address = self.master.broker.address
-            code = RequestCode.SEND_MESSAGE_V2
-            expect(await client.call(address, code, ext, body, timeout_s=_TIMEOUT_S), address)
-            self.sent.append(body)
+            self.sent.append(await send_one(client, address, number, _TIMEOUT_S))
 
         async def work() -> None:
             begin = len(self.sent)

@@ -58,9 +58,6 @@ class MasterWork:
 
         Delays, offsets of groups and timers were read when the store was opened, or taken from the
         master since; the log has grown, or lost its end, meanwhile.
-
-        Raises:
-            StoreError: Files of the timers cannot be used.
         """
         state, now_ms = self._state, self._state.now_ms()
         queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
@@ -76,9 +73,6 @@ class MasterWork:
             names = [topic.name for topic in lost]
             _log.warning("topics that the master before had just made are made again: %s", names)
             await self._persistence.topics_changed(names)
-        timers = self._persistence.timers
-        if state.settings.has_timers and timers.are_there and state.timers is None:
-            await asyncio.to_thread(timers.open, now_ms)
 
     def _lost_topics(self) -> list[TopicConfig]:
         """Returns topics of queues that the last table of the master did not have yet.

@@ -109,7 +109,7 @@ impl AutoSwitchMasterLink {
             u64::try_from(reported).map_err(|_| LinkFault::NegativeReport { reported })?;
         if self.course.requested().is_none() {
             let fresh = if slave.from_last_file {
-                (log.end - log.end % log.file_len_bytes).max(log.start)
+                log.last_file()
             } else {
                 log.start
             };

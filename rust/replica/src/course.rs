@@ -28,6 +28,14 @@ pub struct LogSpan {
     pub file_len_bytes: u64,
 }
 
+impl LogSpan {
+    /// Where the last file begins, as far as it is kept: there a fresh slave goes on.
+    #[must_use]
+    pub fn last_file(&self) -> u64 {
+        (self.end - self.end % self.file_len_bytes).max(self.start)
+    }
+}
+
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {

@@ -46,8 +46,7 @@ impl MasterLink {
                 let reported = report_of(self.partial)?;
                 last = Some(reported);
                 if self.course.requested().is_none() {
-                    let last_file = log.end - log.end % log.file_len_bytes;
-                    self.course.begin(reported, last_file.max(log.start), log)?;
+                    self.course.begin(reported, log.last_file(), log)?;
                 }
             }
         }

@@ -6,31 +6,25 @@ the master delivered last is delivered by nobody when it dies.
 """
 
 import asyncio
-import logging
 import struct
 from dataclasses import dataclass
 from typing import Final
 
 from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.replication.asking import MasterCalls, report_as
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import parse_metrics
-from mqcore.errors import BadJsonError, MQError
+from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_int
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.topics import TIMER_TOPIC
-from mqcore.native import Command
 from mqcore.periodic import PeriodicTasks
-from mqcore.remoting import Client, RequestCode, ResponseCode, expect
+from mqcore.remoting import RequestCode, ResponseCode, expect
 
 __all__ = ["MasterPoint", "TimersOfMaster"]
 
-_log = logging.getLogger("mqcore.broker")
-
 # As often as a master writes its check point; an official slave asks every 3 s.
 _PERIOD_S: Final = 1.0
-_TIMEOUT_S: Final = 3.0
-# A failure that lasts is logged once in so many.
-_LOG_EVERY: Final = 60
 # `TimerCheckpoint`: read time, end of the timer log, queue offset, the same of the master, version.
 _POINT: Final = struct.Struct(">7q")
 
@@ -77,7 +71,7 @@ class TimersOfMaster:
         """Prepares; `start` begins."""
         self._state = state
         self._persistence = persistence
-        self._client = Client(version=state.version)
+        self._calls = MasterCalls(state)
         self._tasks = PeriodicTasks()
         self._ahead: MasterPoint | None = None
 
@@ -86,7 +80,12 @@ class TimersOfMaster:
         settings, every = self._state.settings, self._tasks.every
         if not settings.has_timers:
             return
-        every("timers of the master", self._round, period_s=lambda: _PERIOD_S, report=self._report)
+        every(
+            "timers of the master",
+            self._round,
+            period_s=lambda: _PERIOD_S,
+            report=report_as("the timers of the master are not followed"),
+        )
         every(
             "save timers",
             self._persistence.timers.save,
@@ -96,7 +95,7 @@ class TimersOfMaster:
     async def stop(self) -> None:
         """Ends; what has begun is waited for."""
         await self._tasks.stop()
-        await self._client.close()
+        await self._calls.close()
 
     async def _round(self) -> None:
         await self.follow()
@@ -110,8 +109,8 @@ class TimersOfMaster:
         Raises:
             MQError: The master did not answer, or something could not be read or written.
         """
-        address = self._state.replicas.master_address
-        if not address or address == self._state.address:
+        address = self._calls.address
+        if not address:
             return False
         if self._ahead is None:
             self._ahead = await self._asked(address)
@@ -131,36 +130,27 @@ class TimersOfMaster:
         if done.has_more or progress.queue_offset < ahead.queue_offset:
             return False
         self._ahead = None
-        metrics = await self._ask(address, RequestCode.GET_TIMER_METRICS)
+        metrics = await self._calls.ask(address, RequestCode.GET_TIMER_METRICS)
         topics, _ = parse_metrics(expect(metrics, address).body)
         await asyncio.to_thread(timers.set_waiting, list(topics))
         return True
 
     async def _asked(self, address: str) -> MasterPoint | None:
-        answer = await self._ask(address, RequestCode.GET_TIMER_CHECK_POINT)
+        answer = await self._calls.ask(address, RequestCode.GET_TIMER_CHECK_POINT)
         if answer.code in _HAS_NONE:
             return None
-        status = await self._ask(address, RequestCode.GET_BROKER_HA_STATUS)
+        status = await self._calls.ask(address, RequestCode.GET_BROKER_HA_STATUS)
         bodies = expect(answer, address).body, expect(status, address).body
         try:
             return MasterPoint.of(*bodies)
         except BadJsonError as error:
             raise BadJsonError(f"the timers of {address}: {error}") from error
 
-    async def _ask(self, address: str, code: RequestCode) -> Command:
-        return await self._client.call(address, code, timeout_s=_TIMEOUT_S)
-
     async def _is_open(self) -> bool:
         if self._state.timers is None and self._state.bounds(TIMER_TOPIC, 0)[1] > 0:
             async with self._tasks.step:
                 await asyncio.to_thread(self._persistence.timers.open, self._state.now_ms())
         return self._state.timers is not None
-
-    def _report(self, error: Exception, failures: int) -> None:
-        if failures % _LOG_EVERY:
-            return
-        why = error.message if isinstance(error, MQError) else repr(error)
-        _log.warning("the timers of the master are not followed: %s", why)
 
 
 # What a master answers that has no timers: switched off, or a release without them.

@@ -27,12 +27,13 @@ from mqcore.broker.consumer_offsets import (
     parse_offsets,
     split_key,
 )
+from mqcore.broker.replication.asking import MasterCalls, report_as
 from mqcore.broker.state import BrokerState
-from mqcore.errors import BadJsonError, MQError
+from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_int
 from mqcore.model.relaxed_json import parse_object
 from mqcore.periodic import PeriodicTasks
-from mqcore.remoting import Client, RequestCode, ResponseCode, expect
+from mqcore.remoting import RequestCode, ResponseCode, expect
 
 __all__ = ["MetadataSync"]
 
@@ -43,9 +44,6 @@ _PERIOD_S = 10.0
 _FIRST_S = 1.0
 # While the master is not known, or does not answer.
 _RETRY_S = 1.0
-_TIMEOUT_S = 3.0
-# A failure that lasts is logged once in so many.
-_LOG_EVERY = 60
 # Offsets that are handed to the master in a round: a second's work at most; the rest has the next.
 _HANDED_MAX = 4_096
 # As long as the log is waited for until progress counts: where it keeps up it is there at once.
@@ -62,7 +60,7 @@ class MetadataSync:
         """Prepares; `start` begins."""
         self._state = state
         self._persistence = persistence
-        self._client = Client(version=state.version)
+        self._calls = MasterCalls(state)
         self._tasks = PeriodicTasks()
         # The offsets of the master, and ours behind them, when they were taken last; what was
         # committed here since we began and the master may not have.
@@ -81,13 +79,13 @@ class MetadataSync:
             period_s=lambda: _PERIOD_S,
             first_s=_FIRST_S,
             retry_s=_RETRY_S,
-            report=self._report,
+            report=report_as("the tables of the master were not taken"),
         )
 
     async def stop(self) -> None:
         """Ends; a table that is being taken is taken whole."""
         await self._tasks.stop()
-        await self._client.close()
+        await self._calls.close()
 
     async def _round(self) -> float | None:
         return None if await self.sync() else _RETRY_S
@@ -99,8 +97,8 @@ class MetadataSync:
             MQError: The master did not answer, or a table cannot be read or written. Tables before
                 it were taken.
         """
-        address = self._state.replicas.master_address
-        if not address or address == self._state.address:
+        address = self._calls.address
+        if not address:
             return False
         steps: tuple[tuple[RequestCode, Callable[[bytes], Awaitable[None]]], ...] = (
             (RequestCode.GET_ALL_TOPIC_CONFIG, self._persistence.follow_topics),
@@ -122,7 +120,7 @@ class MetadataSync:
     async def _take(
         self, address: str, code: RequestCode, take: Callable[[bytes], Awaitable[None]]
     ) -> None:
-        answer = await self._client.call(address, code, timeout_s=_TIMEOUT_S)
+        answer = await self._calls.ask(address, code)
         if answer.code in _HAS_NONE.get(code, ()):
             return
         body = expect(answer, address).body
@@ -176,7 +174,7 @@ class MetadataSync:
             "commitOffset": str(offset),
         }
         address, code = self._state.replicas.master_address, RequestCode.UPDATE_CONSUMER_OFFSET
-        answer = await self._client.call(address, code, commit, timeout_s=_TIMEOUT_S)
+        answer = await self._calls.ask(address, code, commit)
         is_taken = answer.code == ResponseCode.SUCCESS
         if not is_taken:
             why = answer.remark
@@ -188,9 +186,7 @@ class MetadataSync:
 
     async def _end_of_master(self, address: str) -> int | None:
         """Returns where the log of the master ends now; None for one of 4.9."""
-        answer = await self._client.call(
-            address, RequestCode.GET_BROKER_HA_STATUS, timeout_s=_TIMEOUT_S
-        )
+        answer = await self._calls.ask(address, RequestCode.GET_BROKER_HA_STATUS)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return None
         status = parse_object(expect(answer, address).body)
@@ -218,12 +214,6 @@ class MetadataSync:
                 await self._persistence.follow_delays(self._delays)
             except BadJsonError as error:
                 raise BadJsonError(f"the delays of the master: {error}") from error
-
-    def _report(self, error: Exception, failures: int) -> None:
-        if failures % _LOG_EVERY:
-            return
-        why = error.message if isinstance(error, MQError) else repr(error)
-        _log.warning("the tables of the master were not taken: %s", why)
 
 
 # What a master answers that has no such table: none of delays yet, or a release without modes.

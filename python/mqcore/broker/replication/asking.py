@@ -1,0 +1,61 @@
+"""How a slave asks its master: where, for how long, and what is logged where that fails.
+
+Knows no table.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from mqcore.broker.state import BrokerState
+from mqcore.errors import MQError
+from mqcore.native import Command
+from mqcore.remoting import Client, RequestCode
+
+__all__ = ["MasterCalls", "report_as"]
+
+_log = logging.getLogger("mqcore.broker")
+
+_TIMEOUT_S: Final = 3.0
+# A failure that lasts is logged once in so many.
+_LOG_EVERY: Final = 60
+
+
+class MasterCalls:
+    """The requests of one slave to its master."""
+
+    def __init__(self, state: BrokerState) -> None:
+        """Takes the broker."""
+        self._state = state
+        self._client = Client(version=state.version)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
+
+    @property
+    def address(self) -> str:
+        """Where the master answers requests; empty while it is not known, or is ourselves."""
+        address = self._state.replicas.master_address
+        return "" if address == self._state.address else address
+
+    async def ask(
+        self, address: str, code: RequestCode, ext: Mapping[str, str] | None = None
+    ) -> Command:
+        """Sends a request to a master; returns its answer, whatever its code.
+
+        Raises:
+            RemotingError: It did not answer.
+        """
+        return await self._client.call(address, code, ext, timeout_s=_TIMEOUT_S)
+
+
+def report_as(what: str) -> Callable[[Exception, int], None]:
+    """Returns what logs failures, for `PeriodicTasks`: what did not happen, and why."""
+
+    def report(error: Exception, failures: int) -> None:
+        if failures % _LOG_EVERY == 0:
+            why = error.message if isinstance(error, MQError) else repr(error)
+            _log.warning("%s: %s", what, why)
+
+    return report
