@@ -62,7 +62,7 @@ $(TOOLS_STAMP): requirements/dev.txt requirements/docs.txt scripts/prerequisites
 	@touch $@
 
 # Everything is compiled once for `make test`: it needs the wheel, and uses the extension of it.
-ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
+ifdef FROM_WHEEL
 $(BUILT_STAMP): $(WHEEL_STAMP)
 	@$(BIN)/python scripts/unpack_wheel.py
 	@touch $@
@@ -89,13 +89,14 @@ demo: setup ## Real flights through a killed broker, then Spark: delays, archive
 demo-store: setup ## The store alone: real flights, a kill, recovery, a query
 	@$(DEMO_STORE)
 
-test: setup ## Everything that proves the project: lint, Rust tests, Python tests
+test test-all: export FROM_WHEEL = 1
+test: $(TOOLS_STAMP) ## Everything that proves the project: lint, Rust tests, Python tests
 	@$(MAKE) -j2 lint rust-programs
 	@$(RUST_TESTS)
 	@$(MAKE) listed
 	@$(MAKE) pytest
 
-# Beside the lints, of which most use one processor.
+# Beside the extension, whose last step uses one processor, and the lints, of which most do.
 rust-programs: ## Compile the test programs of Rust
 	@$(RUST_TESTS) --no-run --quiet
 
@@ -105,10 +106,10 @@ listed: setup ## Compare the tests that are collected with tests/listed.txt: non
 pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
 	@$(BIN)/python scripts/run_tests.py $(PYTEST)
 
-test-all: setup wheel ## Every test: sampled tables whole, every pair of versions, all crash images, fuzzing
+test-all: $(TOOLS_STAMP) ## Every test: sampled tables whole, every pair of versions, all crash images, fuzzing
 	@$(MAKE) -j2 lint rust-programs
 	@$(RUST_TESTS)
-	@$(MAKE) listed
+	@$(MAKE) listed wheel
 	@$(BIN)/python scripts/run_tests.py --matrix $(PYTEST)
 	@$(MAKE) crash fuzz
 
