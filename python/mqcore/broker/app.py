@@ -21,9 +21,11 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
+from mqcore.broker.hand_over import HandOverParts
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import Departures, MembershipChanges
+from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.mounting import Mount, know_stored_topics
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.ports import reserved
@@ -108,6 +110,7 @@ class Broker:
         self._registrar: Registrar | None = None
         self._switch: RoleSwitch | None = None
         self._topic_queues: TopicQueues | None = None
+        self._passing_on: PassingOn | None = None
         self._server: Server | None = None
         # How what was started is ended, the last first: by a stop, and as by a kill.
         self._stopping = AsyncExitStack()
@@ -152,6 +155,26 @@ class Broker:
         if self._switch is None:
             raise RuntimeError("the broker does not serve, or has no controller")
         return self._switch
+
+    @property
+    def passing_on(self) -> PassingOn:
+        """What takes requests for the master while another broker is; there while it serves."""
+        if self._passing_on is None:
+            raise RuntimeError("the broker does not serve")
+        return self._passing_on
+
+    @property
+    def hand_over_parts(self) -> HandOverParts:
+        """What a hand-over works on; there while the broker serves."""
+        if self._services is None:
+            raise RuntimeError("the broker does not serve")
+        return HandOverParts(
+            self.state,
+            self._opened_persistence(),
+            self._services,
+            self.passing_on,
+            self._store_open,
+        )
 
     @property
     def registered(self) -> frozenset[str]:
@@ -200,13 +223,18 @@ class Broker:
             decisions = Decisions(state, persistence, waiting_bytes_max=plan.sends_bytes)
             self._topic_queues = TopicQueues(state)
             membership = MembershipChanges(state)
+            self._passing_on = PassingOn(state)
             self._server = Server(
-                dispatcher_of(state, persistence, membership, self._topic_queues),
+                dispatcher_of(
+                    state, persistence, membership, self._topic_queues, self._passing_on
+                ),
                 limits=limits,
                 events=[Departures(state, membership)],
                 version=state.version,
                 factory=lambda hub: BrokerConnection(fast_path, hub, decisions),
             )
+            # Until the last connection has ended.
+            self._ends_with(self._passing_on.stop, self._passing_on.stop)
             self._ends_with(self._end_server)
             state.link_refusals = self._server.hub.refusals
             fast_path.start(asyncio.get_running_loop())
@@ -367,7 +395,7 @@ class Broker:
             await how.aclose()
         finally:
             self._rounds = self._services = self._registrar = None
-            self._topic_queues = self._switch = None
+            self._topic_queues = self._switch = self._passing_on = None
 
     def deafen(self) -> None:
         """Neither reads nor answers until `hear`, as if the network were gone."""

@@ -2,6 +2,7 @@
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.membership_changes import MembershipChanges
+from mqcore.broker.passing_on import PASSED_ON, PassingOn
 from mqcore.broker.processors.assignments import Assignments
 from mqcore.broker.processors.clients import Clients
 from mqcore.broker.processors.forwards import Forwards
@@ -14,6 +15,7 @@ from mqcore.broker.processors.offset_admin import OffsetAdmin
 from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
+from mqcore.broker.processors.succession import Succession
 from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
 from mqcore.broker.state import BrokerState
@@ -29,6 +31,7 @@ def dispatcher_of(
     persistence: ConfigPersistence,
     membership: MembershipChanges,
     queues: TopicQueues,
+    passing_on: PassingOn,
 ) -> Dispatcher:
     """Returns the table of everything that Python answers.
 
@@ -37,6 +40,7 @@ def dispatcher_of(
         persistence: What writes them.
         membership: What passes on who is online.
         queues: The queues of topics over all brokers.
+        passing_on: What takes requests for the master while another broker is that.
 
     Raises:
         RuntimeError: What is served differs from the table of request codes.
@@ -59,15 +63,16 @@ def dispatcher_of(
         for code, handler in family.handlers().items():
             if handlers.setdefault(code, handler) is not handler:
                 raise RuntimeError(f"{code_name(code)} has two handlers")
-    check_native(native_request_codes())
+    natives = native_request_codes()
+    check_native(natives)
     check_handlers(AnsweredBy.BROKER, handlers)
-    return Dispatcher(
-        {
-            code: guarded(_refused_by_role(code, handler, state), state)
-            for code, handler in handlers.items()
-        }
-    )
 
+    def by_role(code: int, handler: Handler) -> Handler:
+        here = refused_by_slave(code, refused_when_mounted(code, handler, state), state)
+        return passing_on.or_here(code, here)
 
-def _refused_by_role(code: int, handler: Handler, state: BrokerState) -> Handler:
-    return refused_by_slave(code, refused_when_mounted(code, handler, state), state)
+    served = {code: by_role(code, handler) for code, handler in handlers.items()}
+    # The fast path hands these over while they are for another broker, and only then.
+    served |= {code: passing_on.answer for code in PASSED_ON & set(natives.values())}
+    served |= Succession(state, persistence).handlers()
+    return Dispatcher({code: guarded(handler, state) for code, handler in served.items()})
