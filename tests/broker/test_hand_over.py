@@ -1,11 +1,11 @@
-"""A master hands its role over: no send is refused, nothing is lost, and a failure changes nothing."""
+"""A master hands its role over: no send is refused, nothing is lost, a failure changes nothing."""
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -59,14 +59,15 @@ class Senders:
     def __init__(self, address: str) -> None:
         self.address = address
         self.answers: list[tuple[bytes, Command]] = []
-        self.connections = 0
         self._is_over = False
 
-    async def __aenter__(self) -> "Senders":
+    async def __aenter__(self) -> Self:
+        """Begins."""
         self._tasks = [asyncio.create_task(self._run(at)) for at in range(4)]
         return self
 
     async def __aexit__(self, *_error: object) -> None:
+        """Ends when everything that was sent is answered."""
         self._is_over = True
         await asyncio.gather(*self._tasks)
 
@@ -306,9 +307,6 @@ def test_a_master_that_leaves_hands_over_first(tmp_path: Path) -> None:
             assert leaving.state.role.is_slave
 
     run_on("asyncio", run())
-
-
-Made = Callable[[Members, str], Awaitable[object]]
 
 
 async def made_topic(them: Members, name: str) -> None:

@@ -98,7 +98,7 @@ class Brokers:
         return sorted(Connected.of_json(row) for row in rows)
 
     async def hand_over(self, address: str, to: str | None = None) -> HandOver:
-        """Lets a master under a controller of mqcore hand its role to a slave; returns how far it is.
+        """Lets a master under a controller hand its role to a slave; returns how far it is.
 
         It goes on by itself: `handed_over` returns how far, until `is_over`.
 
@@ -121,6 +121,8 @@ class Brokers:
         return await self._hand_over(address, "state", None)
 
     async def _hand_over(self, address: str, action: str, to: str | None) -> HandOver:
-        ext = {"action": action, "to": of_type("to", to or "", str)}
+        to = to or ""
+        of_type("to", to, str)
+        ext = {"action": action, "to": to}
         answer = await self._transport.ask(address, OwnRequestCode.HAND_OVER, ext)
         return HandOver.of_json(parse_object(answer.body))

@@ -25,8 +25,8 @@ from mqcore.broker.hand_over import HandOverParts
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import Departures, MembershipChanges
-from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.mounting import Mount, know_stored_topics
+from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.ports import reserved
 from mqcore.broker.processors import dispatcher_of
@@ -225,9 +225,7 @@ class Broker:
             membership = MembershipChanges(state)
             self._passing_on = PassingOn(state)
             self._server = Server(
-                dispatcher_of(
-                    state, persistence, membership, self._topic_queues, self._passing_on
-                ),
+                dispatcher_of(state, persistence, membership, self._topic_queues, self._passing_on),
                 limits=limits,
                 events=[Departures(state, membership)],
                 version=state.version,

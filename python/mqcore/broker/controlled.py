@@ -309,6 +309,7 @@ class ControlledBroker:
                 switch.refuse_set()
 
     async def _lead(self, order: Become) -> None:
+        self._succession.leads(self.broker)
         if self.broker.switch.has_stepped_down:
             await self._reopen(None)
         try:

@@ -168,7 +168,9 @@ class HandOver:
         is_at_rest: Whether the log takes no append for it.
     """
 
-    def __init__(self, parts: HandOverParts, controller: Controller, report: HandOverReport) -> None:
+    def __init__(
+        self, parts: HandOverParts, controller: Controller, report: HandOverReport
+    ) -> None:
         """Prepares; `choose` looks for a successor, `run` does it."""
         self._parts = parts
         self._state = parts.state
@@ -253,7 +255,11 @@ class HandOver:
         report.phase = "done"
 
     async def _run(self, successor: Successor) -> None:
-        now_s, report, passing = asyncio.get_running_loop().time, self.report, self._parts.passing_on
+        now_s, report, passing = (
+            asyncio.get_running_loop().time,
+            self.report,
+            self._parts.passing_on,
+        )
         report.note(f"to {successor.address}, id {successor.broker_id}", now_s())
         await self._until_near(successor)
         await self._give_tables(successor, _NEAR_S)

@@ -1,8 +1,8 @@
 """What a master does by itself: delivers what is due, asks about transactions, revives pops.
 
-`BrokerController.changeSpecialServiceStatus` of RocketMQ. A master that
-hands its role over lets them rest, and begins again where that comes to nothing. Knows the services and what has to be true before
-they begin; nothing of who is elected.
+`BrokerController.changeSpecialServiceStatus` of RocketMQ. A master that hands its role over lets
+them rest, and begins again where that comes to nothing. Knows the services and what has to be true
+before they begin; nothing of who is elected.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What clients ask of a broker that was the master: parked while its role is handed over, passed on.
+"""What clients ask of a broker that was the master: parked while it hands over, then passed on.
 
 A client keeps its route for half a minute. Meanwhile whoever was master takes its requests for the
 one that is, asks it, and answers with what it said. Nothing is stored here, so that nothing can be
@@ -222,7 +222,7 @@ class PassingOn:
                 # Nothing was sent.
                 why = error.message
             except RemotingError as error:
-                # The master may have done it: the client alone knows whether twice is once too many.
+                # The master may have done it: the client knows whether twice is once too many.
                 why = error.message
                 break
             else:

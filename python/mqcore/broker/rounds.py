@@ -61,8 +61,8 @@ class Rounds:
         self._failures = 0
         self.due_ms: Callable[[int], int] | None = None
         self._tasks = PeriodicTasks()
-        # Those of a master. A step is the delivery of a level: offsets must not stay behind what was
-        # stored.
+        # Those of a master. A step is the delivery of a level: offsets must not stay behind what
+        # was stored.
         self._leading = PeriodicTasks()
         self._halves = HalfMessages(state, persistence)
 

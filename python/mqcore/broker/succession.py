@@ -1,7 +1,7 @@
 """The hand-overs of one broker under a controller: one at a time, and what is passed on after it.
 
-Around `HandOver`, which does one; here are its task, its report, and the time for which requests are
-passed on. Knows no step.
+Around `HandOver`, which does one; here are its task, its report, and the time for which requests
+are passed on. Knows no step.
 """
 
 import asyncio
@@ -92,6 +92,13 @@ class Succession:
         """Goes on for a broker whose store was opened anew."""
         if self._ending is not None:
             broker.passing_on.park()
+
+    def leads(self, broker: Broker) -> None:
+        """Passes on no more: this broker is the master again."""
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+        broker.passing_on.end()
 
     def followed(self, broker: Broker, address: str) -> None:
         """Passes on to an elected master, where requests wait for one, or went to another one."""

@@ -1,8 +1,9 @@
 """How a broker takes a role while it serves: the steps of `ReplicasManager`, in their order.
 
-A broker that waits for its controller, or a slave, becomes master; a broker that was no master
-since its store was opened becomes a slave, or follows another master; a master that has handed its
-role over becomes a slave. One that is to follow somebody otherwise is opened anew (`controlled`). Knows the parts, and nothing of what each does.
+A broker that waits for its controller, or a slave, becomes master; one that was no master since
+its store was opened becomes a slave, or follows another master; a master that has handed its role
+over becomes a slave. One that is to follow somebody otherwise is opened anew (`controlled`). Knows
+the parts, and nothing of what each does.
 """
 
 import asyncio
@@ -24,8 +25,8 @@ __all__ = ["RoleSwitch"]
 
 _log = logging.getLogger("mqcore.broker")
 
-# A master with too few in sync for a send waits so long before name servers know it: official slaves
-# learn from them where its log is.
+# A master with too few in sync for a send waits so long before name servers know it: official
+# slaves learn from them where its log is.
 _SET_S: Final = 0.5
 
 

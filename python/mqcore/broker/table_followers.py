@@ -144,4 +144,3 @@ class TableFollowers:
             _log.debug("%s has not taken %s: %s", follower.address, tables, error.message)
             return False
         return True
-

@@ -1,6 +1,7 @@
 """`mqcore cluster`: what concerns the brokers of a name together."""
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,29 +33,14 @@ def hand_over(cluster: Cluster, broker_name: str, to: str | None, is_plan: bool)
     done the master stays what it is, and the reason is printed.
     """
     from mqcore.cli.tables import print_json
-    from mqcore.errors import ConnectionLostError, MQError
+    from mqcore.errors import MQError
 
     async def work(admin: "Admin") -> "tuple[str, HandOver]":
         address = await _master(admin, broker_name)
         if is_plan:
             return address, await admin.brokers.plan_hand_over(address, to)
         done = await admin.brokers.hand_over(address, to)
-        if not cluster.as_json:
-            click.echo(f"{broker_name}: {address} hands over to {done.successor}")
-        shown = 0
-        while True:
-            if not cluster.as_json:
-                for step in done.steps[shown:]:
-                    click.echo(f"{step.at_ms:>6} ms  {step.what}")
-            shown = len(done.steps)
-            if done.is_over:
-                return address, done
-            await asyncio.sleep(_LOOK_S)
-            try:
-                done = await admin.brokers.handed_over(address)
-            except ConnectionLostError:
-                # Its store was opened anew: somebody else was elected meanwhile.
-                continue
+        return address, await _until_over(admin, address, done, shows=not cluster.as_json)
 
     address, done = cluster.ask(work)
     if cluster.as_json:
@@ -67,6 +53,25 @@ def hand_over(cluster: Cluster, broker_name: str, to: str | None, is_plan: bool)
         )
     if done.phase == "failed":
         raise MQError(f"{address} is the master as before: {done.why}")
+
+
+async def _until_over(admin: "Admin", address: str, done: "HandOver", *, shows: bool) -> "HandOver":
+    """Returns how a hand-over ended, and prints its steps meanwhile."""
+    from mqcore.errors import ConnectionLostError
+
+    if shows:
+        click.echo(f"{address} hands over to {done.successor}")
+    shown = 0
+    while True:
+        for step in done.steps[shown:] if shows else ():
+            click.echo(f"{step.at_ms:>6} ms  {step.what}")
+        shown = len(done.steps)
+        if done.is_over:
+            return done
+        await asyncio.sleep(_LOOK_S)
+        # Its store was opened anew: somebody else was elected meanwhile.
+        with contextlib.suppress(ConnectionLostError):
+            done = await admin.brokers.handed_over(address)
 
 
 async def _master(admin: "Admin", broker_name: str) -> str:

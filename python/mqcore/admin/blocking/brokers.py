@@ -67,7 +67,7 @@ class Brokers:
         return self._thread.run(lambda: self._core.producers(address, group))
 
     def hand_over(self, address: str, to: str | None = None) -> HandOver:
-        """Lets a master under a controller of mqcore hand its role to a slave; returns how far it is.
+        """Lets a master under a controller hand its role to a slave; returns how far it is.
 
         It goes on by itself: `handed_over` returns how far, until `is_over`.
 

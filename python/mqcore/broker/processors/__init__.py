@@ -73,6 +73,6 @@ def dispatcher_of(
 
     served = {code: by_role(code, handler) for code, handler in handlers.items()}
     # The fast path hands these over while they are for another broker, and only then.
-    served |= {code: passing_on.answer for code in PASSED_ON & set(natives.values())}
+    served |= dict.fromkeys(PASSED_ON & set(natives.values()), passing_on.answer)
     served |= Succession(state, persistence).handlers()
     return Dispatcher({code: guarded(handler, state) for code, handler in served.items()})

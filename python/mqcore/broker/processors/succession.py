@@ -48,7 +48,7 @@ class Succession:
         return request.answer()
 
     async def hand_over(self, request: Request) -> Command:
-        """HAND_OVER: begins one (`action` start), says who would be master (plan), or how far it is."""
+        """HAND_OVER: begins one (start), says who would be master (plan), or how far it is."""
         elections = self._state.elections
         if elections is None:
             why = _NO_CONTROLLER.format(self._state.address)

@@ -51,9 +51,7 @@ class MasterCalls:
         """Returns the connection to a master, if it is open."""
         return self._client.open_link(address)
 
-    async def ask(
-        self, address: str, code: int, ext: Mapping[str, str] | None = None
-    ) -> Command:
+    async def ask(self, address: str, code: int, ext: Mapping[str, str] | None = None) -> Command:
         """Sends a request to a master; returns its answer, whatever its code.
 
         Raises:

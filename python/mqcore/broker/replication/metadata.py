@@ -159,7 +159,7 @@ class MetadataSync:
         return None if await self.sync() else _RETRY_S
 
     async def _follow(self) -> float | None:
-        """Lets the master know that we take its tables, and takes its offsets; returns the pause."""
+        """Lets the master know that we take its tables; takes its offsets. Returns the pause."""
         address = self._calls.address
         if not address:
             return None
