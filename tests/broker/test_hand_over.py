@@ -10,8 +10,11 @@ from typing import Any, Self
 import pytest
 
 from broker.test_controlled import Members, _high, members
+from broker.test_replication import SLAVE, name_server
+from live_broker import live
 from loops import run_on, until
 from mqcore.broker.replication.controller_messages import Answer, Ask, Purpose
+from mqcore.errors import MQError
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command
 from mqcore.remoting import Client, OwnRequestCode, RequestCode, ResponseCode, expect
@@ -43,7 +46,7 @@ async def a_pair(root: Path, count: int = 2, **keys: str) -> AsyncIterator[Membe
             await them.begin(number, **keys)
             await them.until_slave(number)
         await them.until_in_sync(*range(1, count + 1))
-        await until(lambda: len(followers(them, 1)) == count - 1)
+        await until_followed(them, 1, count - 1)
         yield them
 
 
@@ -51,6 +54,11 @@ def followers(them: Members, number: int) -> list[int]:
     """Returns the ids of the slaves that a master tells of tables."""
     known = them.brokers[number].broker.hand_over_parts.persistence.followers
     return [each for each in range(1, 9) if known.of(each) is not None]
+
+
+async def until_followed(them: Members, number: int, count: int) -> None:
+    """Returns when a master tells so many slaves of tables."""
+    await until(lambda: len(followers(them, number)) == count)
 
 
 class Senders:
@@ -143,7 +151,7 @@ def test_it_comes_back_to_the_first_one(tmp_path: Path) -> None:
                 await them.until_master(heir)
                 await them.until_slave(master)
                 await them.until_in_sync(1, 2)
-                await until(lambda heir=heir: len(followers(them, heir)) == 1)
+                await until_followed(them, heir, 1)
                 await them.send(heir, 20, 20 * heir)
             await until(lambda: _high(them, 2) == 60)
             assert await them.bodies(1) == await them.bodies(2)
@@ -344,3 +352,54 @@ def test_a_topic_and_a_group_are_with_the_slave_when_they_are_acknowledged(tmp_p
                 assert slave.topics.find(f"a{number}") is not None
 
     run_on("asyncio", run())
+
+
+def test_a_slave_without_a_controller_has_what_a_synchronous_master_acknowledges(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with (
+            name_server(tmp_path) as names,
+            live(tmp_path / "m", namesrvAddr=names, brokerRole="SYNC_MASTER") as master,
+            live(tmp_path / "s", namesrvAddr=names, **SLAVE) as slave,
+        ):
+            followers = master.broker.hand_over_parts.persistence.followers
+            await until(lambda: followers.of(0) is not None)
+            for number in range(10):
+                await master.create(f"t{number}", queues=3)
+                known = slave.broker.state.topics.find(f"t{number}")
+                assert known is not None
+                assert known.write_queues == 3
+            commit = {"consumerGroup": "g", "topic": "t0", "queueId": 0, "commitOffset": 0}
+            expect(await master.call(RequestCode.UPDATE_CONSUMER_OFFSET, commit), "master")
+            offsets = slave.broker.state.fast_path.offsets
+            async with asyncio.timeout(3):
+                await until(lambda: offsets.find("g", "t0", 0) == 0)
+            answer = await master.call(OwnRequestCode.HAND_OVER, {"action": "start"})
+            assert "has no controller" in (answer.remark or "")
+
+    run_on("asyncio", run())
+
+
+def test_a_slave_that_does_not_take_a_table_keeps_its_acknowledgement(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_pair(tmp_path, tablesAckMs="300") as them:
+            slave = them.brokers[2].broker
+            slave.hand_over_parts.persistence.follow_topics = unable  # type: ignore[method-assign]
+            ext = {
+                "topic": "lonely",
+                "defaultTopic": "TBW102",
+                "readQueueNums": 1,
+                "writeQueueNums": 1,
+                "perm": 6,
+            }
+            answer = await them.live(1).call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "does not have it yet" in (answer.remark or "")
+
+    run_on("asyncio", run())
+
+
+async def unable(_text: bytes) -> None:
+    """Takes no table."""
+    raise MQError("the disk is full")

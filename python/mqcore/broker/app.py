@@ -29,7 +29,7 @@ from mqcore.broker.mounting import Mount, know_stored_topics
 from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.ports import reserved
-from mqcore.broker.processors import dispatcher_of
+from mqcore.broker.processors import dispatcher_of, serve_succession
 from mqcore.broker.registration import Registrar
 from mqcore.broker.replicas import Elections
 from mqcore.broker.replication import Replication
@@ -224,8 +224,10 @@ class Broker:
             self._topic_queues = TopicQueues(state)
             membership = MembershipChanges(state)
             self._passing_on = PassingOn(state)
+            dispatcher = dispatcher_of(state, persistence, membership, self._topic_queues)
+            serve_succession(dispatcher, state, persistence, self._passing_on)
             self._server = Server(
-                dispatcher_of(state, persistence, membership, self._topic_queues, self._passing_on),
+                dispatcher,
                 limits=limits,
                 events=[Departures(state, membership)],
                 version=state.version,

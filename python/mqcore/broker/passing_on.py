@@ -26,6 +26,7 @@ from mqcore.native import Command, FastPathProtocol
 from mqcore.remoting import (
     Answer,
     Client,
+    Dispatcher,
     Handler,
     Request,
     RequestCode,
@@ -33,7 +34,7 @@ from mqcore.remoting import (
     expect,
 )
 
-__all__ = ["PASSED_ON", "PassingOn"]
+__all__ = ["PassingOn"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -165,19 +166,21 @@ class PassingOn:
             policy.fill_broker(self._state)
         self._changed.set()
 
-    def or_here(self, code: int, handler: Handler) -> Handler:
-        """Returns a handler that executes here while nothing is passed on."""
-        if code not in PASSED_ON:
-            return handler
+    def join(self, dispatcher: Dispatcher) -> None:
+        """Stands before the handlers of requests for the master; those of the fast path have none.
 
+        The fast path hands these over while they are for another broker, and only then.
+        """
+        for code in PASSED_ON:
+            dispatcher.on(code, self._before(dispatcher.find(code)))
+
+    def _before(self, handler: Handler | None) -> Handler:
         def serve(request: Request) -> Answer | Awaitable[Answer]:
-            return self._serve(request, handler) if self._state.passes_on else handler(request)
+            if handler is not None and not self._state.passes_on:
+                return handler(request)
+            return self._serve(request, handler)
 
         return serve
-
-    async def answer(self, request: Request) -> Answer:
-        """Answers a request of the fast path with what the master says."""
-        return await self._serve(request, None)
 
     async def _serve(self, request: Request, handler: Handler | None) -> Answer:
         size = len(request.body)

@@ -2,7 +2,7 @@
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.membership_changes import MembershipChanges
-from mqcore.broker.passing_on import PASSED_ON, PassingOn
+from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.processors.assignments import Assignments
 from mqcore.broker.processors.clients import Clients
 from mqcore.broker.processors.forwards import Forwards
@@ -23,7 +23,7 @@ from mqcore.broker.topic_queues import TopicQueues
 from mqcore.native import native_request_codes
 from mqcore.remoting import AnsweredBy, Dispatcher, Handler, check_handlers, check_native, code_name
 
-__all__ = ["dispatcher_of"]
+__all__ = ["dispatcher_of", "serve_succession"]
 
 
 def dispatcher_of(
@@ -31,7 +31,6 @@ def dispatcher_of(
     persistence: ConfigPersistence,
     membership: MembershipChanges,
     queues: TopicQueues,
-    passing_on: PassingOn,
 ) -> Dispatcher:
     """Returns the table of everything that Python answers.
 
@@ -40,7 +39,6 @@ def dispatcher_of(
         persistence: What writes them.
         membership: What passes on who is online.
         queues: The queues of topics over all brokers.
-        passing_on: What takes requests for the master while another broker is that.
 
     Raises:
         RuntimeError: What is served differs from the table of request codes.
@@ -63,16 +61,27 @@ def dispatcher_of(
         for code, handler in family.handlers().items():
             if handlers.setdefault(code, handler) is not handler:
                 raise RuntimeError(f"{code_name(code)} has two handlers")
-    natives = native_request_codes()
-    check_native(natives)
+    check_native(native_request_codes())
     check_handlers(AnsweredBy.BROKER, handlers)
+    return Dispatcher(
+        {
+            code: guarded(_refused_by_role(code, handler, state), state)
+            for code, handler in handlers.items()
+        }
+    )
 
-    def by_role(code: int, handler: Handler) -> Handler:
-        here = refused_by_slave(code, refused_when_mounted(code, handler, state), state)
-        return passing_on.or_here(code, here)
 
-    served = {code: by_role(code, handler) for code, handler in handlers.items()}
-    # The fast path hands these over while they are for another broker, and only then.
-    served |= dict.fromkeys(PASSED_ON & set(natives.values()), passing_on.answer)
-    served |= Succession(state, persistence).handlers()
-    return Dispatcher({code: guarded(handler, state) for code, handler in served.items()})
+def serve_succession(
+    dispatcher: Dispatcher,
+    state: BrokerState,
+    persistence: ConfigPersistence,
+    passing_on: PassingOn,
+) -> None:
+    """Lets a broker's table serve who is master next, and pass on what is for another master."""
+    for code, handler in Succession(state, persistence).handlers().items():
+        dispatcher.on(code, guarded(handler, state))
+    passing_on.join(dispatcher)
+
+
+def _refused_by_role(code: int, handler: Handler, state: BrokerState) -> Handler:
+    return refused_by_slave(code, refused_when_mounted(code, handler, state), state)
