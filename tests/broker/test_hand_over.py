@@ -51,13 +51,13 @@ async def a_pair(root: Path, count: int = 2, **keys: str) -> AsyncIterator[Membe
 
 
 def followers(them: Members, number: int) -> list[int]:
-    """Returns the ids of the slaves that a master tells of tables."""
+    """Returns the ids of the slaves that a master notifies of tables."""
     known = them.brokers[number].broker.hand_over_parts.persistence.followers
     return [each for each in range(1, 9) if known.of(each) is not None]
 
 
 async def until_followed(them: Members, number: int, count: int) -> None:
-    """Returns when a master tells so many slaves of tables."""
+    """Returns when a master notifies so many slaves of tables."""
     await until(lambda: len(followers(them, number)) == count)
 
 

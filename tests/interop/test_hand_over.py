@@ -118,7 +118,7 @@ def test_a_rolling_restart_refuses_no_send_of_our_clients(tmp_path: Path) -> Non
         check(them, senders.sent)
 
 
-def test_the_command_hands_over_and_says_so(tmp_path: Path) -> None:
+def test_the_command_hands_over_and_prints_the_steps(tmp_path: Path) -> None:
     with group([OURS] * 2, tmp_path, SOON, controller=OURS) as them:
         first = them.master()
         them.wait_for_in_sync(2)

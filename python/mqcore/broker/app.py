@@ -25,7 +25,7 @@ from mqcore.broker.hand_over import HandOverParts
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import Departures, MembershipChanges
-from mqcore.broker.mounting import Mount, know_stored_topics
+from mqcore.broker.mounting import Mount, as_mounted, know_stored_topics
 from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.ports import reserved
@@ -41,7 +41,6 @@ from mqcore.broker.topic_queues import TopicQueues
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.config.budget import memory_plan
-from mqcore.model.topics import PERM_READ
 from mqcore.native import BrokerPolicy, FastPath, OnDamage, Store
 from mqcore.remoting import (
     Address,
@@ -92,7 +91,7 @@ class Broker:
             cut_at: Where its log is to end: what is behind no other member has.
             port: The port of its life before, where the settings want any free one.
         """
-        self.settings = _as_mounted(settings) if settings.mounted_dir else settings
+        self.settings = as_mounted(settings) if settings.mounted_dir else settings
         self._mount: Mount | None = None
         self._config_path = config_path
         self._on_damage = on_damage
@@ -484,17 +483,6 @@ class Broker:
             unsynced,
             "" if was_clean or self.settings.mounted_dir else "; the next start recovers",
         )
-
-
-def _as_mounted(settings: BrokerSettings) -> BrokerSettings:
-    """Returns settings with which a broker changes nothing of the store that it serves."""
-    return replace(
-        settings,
-        permission=settings.permission & PERM_READ,
-        creates_topics=False,
-        has_timers=False,
-        allows_recall=False,
-    )
 
 
 def _log_recovery(store: Store) -> None:

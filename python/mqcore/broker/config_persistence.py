@@ -34,7 +34,7 @@ class ConfigPersistence:
 
     Attributes:
         timers: The files of the timers.
-        followers: The slaves that are told of changes.
+        followers: The slaves that are notified of changes.
     """
 
     def __init__(self, state: BrokerState) -> None:

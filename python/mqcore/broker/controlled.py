@@ -207,7 +207,7 @@ class ControlledBroker:
             self._link.alter(members, set_epoch)
 
     async def hand_over(self, to: str, *, is_plan: bool) -> dict[str, Any]:
-        """Begins to hand the role of the master over, or says to whom it would go."""
+        """Begins to hand the role of the master over, or returns to whom it would go."""
         return await self._succession.begin(to, is_plan=is_plan)
 
     def handed_over(self) -> dict[str, Any]:

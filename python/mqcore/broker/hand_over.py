@@ -206,7 +206,7 @@ class HandOver:
             if chosen not in able:
                 raise _refused(f"{to} is in sync, but it is not connected")
             return chosen
-        # Ours are told of tables; of equals, who has most.
+        # Ours are notified of tables; of equals, who has most.
         followers = self._parts.persistence.followers
         return max(
             able,
@@ -322,7 +322,7 @@ class HandOver:
         if follower is None:
             return
         body = compact({"locks": state.locks.rows(state.now_ms())})
-        await followers.tell(follower, (), body, timeout_s=timeout_s)
+        await followers.notify(follower, (), body, timeout_s=timeout_s)
 
     async def _rest(self, successor: Successor) -> None:
         """Lets nothing more be stored, and the successor have what is."""

@@ -1,8 +1,8 @@
 """What clients ask of a broker that was the master: parked while it hands over, then passed on.
 
 A client keeps its route for half a minute. Meanwhile whoever was master takes its requests for the
-one that is, asks it, and answers with what it said. Nothing is stored here, so that nothing can be
-stored twice by it. Knows no role and no election: who hands over says where the master is.
+one that is, asks it, and answers with its response. Nothing is stored here, so that nothing can be
+stored twice by it. Knows no role and no election: who hands over names the master.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ __all__ = ["PassingOn"]
 
 _log = logging.getLogger("mqcore.broker")
 
-# Requests that wait, or are with the master, at the most: beyond it clients are told to try again.
+# Requests that wait, or are with the master, at the most: beyond it clients are asked to try again.
 WAITING_MAX: Final = 65_536
 # The same in bytes of bodies: some of the largest frames.
 WAITING_BYTES_MAX: Final = 128 << 20
@@ -103,7 +103,7 @@ class PassingOn:
         self.last_s = 0.0
 
     async def stop(self) -> None:
-        """Closes the connections to the master; who waits is told to try again."""
+        """Closes the connections to the master; who waits is refused."""
         self._end()
         await self._client.close()
 
@@ -167,7 +167,7 @@ class PassingOn:
         self._changed.set()
 
     def join(self, dispatcher: Dispatcher) -> None:
-        """Stands before the handlers of requests for the master; those of the fast path have none.
+        """Comes before the handlers of requests for the master; those of the fast path have none.
 
         The fast path hands these over while they are for another broker, and only then.
         """
@@ -209,7 +209,7 @@ class PassingOn:
         return await done if isinstance(done, Awaitable) else done
 
     async def _passed(self, request: Request) -> Command | None:
-        """Returns what the master says; None where the request is to be executed here."""
+        """Returns what the master answers; None where the request is to be executed here."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + self._state.settings.hand_over_park_ms / _MS_PER_S
         why = "nobody is master yet"

@@ -25,7 +25,7 @@ class Elections(Protocol):
         """Asks for another sync-state set than that of an epoch."""
 
     async def hand_over(self, to: str, *, is_plan: bool) -> dict[str, Any]:
-        """Begins to hand the role of the master over, or says to whom it would go.
+        """Begins to hand the role of the master over, or returns to whom it would go.
 
         Args:
             to: The address of the successor; empty for the best one.

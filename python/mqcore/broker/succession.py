@@ -51,7 +51,7 @@ class Succession:
         return self._report.to_json()
 
     async def begin(self, to: str, *, is_plan: bool) -> dict[str, Any]:
-        """Begins one, or says to whom the role would go; see `Elections.hand_over`."""
+        """Begins one, or returns to whom the role would go; see `Elections.hand_over`."""
         work, successor = await self._chosen(to)
         if is_plan:
             return HandOverReport(successor=successor).to_json()

@@ -1,7 +1,7 @@
-"""Slaves of mqcore as their master tells them of its tables: who they are, and who has what.
+"""Slaves of mqcore that their master notifies of its tables: who they are, and who has what.
 
 A slave names the connection on which it takes tables (`FOLLOW_TABLES`). When a topic or group has
-changed the master tells each that it is to take them (`TAKE_TABLES`), and those that are required
+changed the master notifies each, which takes them (`TAKE_TABLES`), and those that are required
 have them before the change is acknowledged. Official slaves ask by themselves, every 10 s to 60 s:
 nobody waits for them. Knows no table.
 """
@@ -19,7 +19,7 @@ __all__ = ["GROUPS", "MODES", "TOPICS", "Follower", "TableFollowers"]
 
 _log = logging.getLogger("mqcore.broker")
 
-# Names of tables that have versions of their own, as a master tells of them.
+# Names of tables that have versions of their own, as a master notifies of them.
 TOPICS: Final = "topics"
 GROUPS: Final = "groups"
 MODES: Final = "modes"
@@ -32,10 +32,10 @@ _LOOK_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A slave that takes tables when it is told to.
+    """A slave that takes tables when it is notified.
 
     Attributes:
-        link: The connection on which it is told.
+        link: The connection on which it is notified.
         address: Where it answers requests; it is known by that.
         controller_id: Its id at the controller; 0 without one.
     """
@@ -46,7 +46,7 @@ class Follower:
 
 
 class TableFollowers:
-    """The slaves of one master that take tables when they are told to."""
+    """The slaves of one master that take tables when they are notified."""
 
     def __init__(self, required: Callable[[], frozenset[int] | None]) -> None:
         """Begins with nobody.
@@ -77,7 +77,7 @@ class TableFollowers:
         found = (each for each in self._known.values() if each.controller_id == controller_id)
         return next(found, None)
 
-    async def tell(
+    async def notify(
         self, follower: Follower, tables: Collection[str], body: bytes = b"", *, timeout_s: float
     ) -> None:
         """Lets one slave take tables; returns when it has them.
@@ -127,8 +127,8 @@ class TableFollowers:
     def _begin(
         self, follower: Follower, tables: Collection[str], timeout_s: float
     ) -> asyncio.Task[bool]:
-        told = self._told(follower, tables, timeout_s)
-        task = asyncio.get_running_loop().create_task(told, name="tables")
+        notified = self._notified(follower, tables, timeout_s)
+        task = asyncio.get_running_loop().create_task(notified, name="tables")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -137,9 +137,11 @@ class TableFollowers:
         required = self._required()
         return required is None or follower.controller_id in required
 
-    async def _told(self, follower: Follower, tables: Collection[str], timeout_s: float) -> bool:
+    async def _notified(
+        self, follower: Follower, tables: Collection[str], timeout_s: float
+    ) -> bool:
         try:
-            await self.tell(follower, tables, timeout_s=timeout_s)
+            await self.notify(follower, tables, timeout_s=timeout_s)
         except MQError as error:
             _log.debug("%s has not taken %s: %s", follower.address, tables, error.message)
             return False

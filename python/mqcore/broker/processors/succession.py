@@ -37,7 +37,7 @@ class Succession:
         }
 
     def follow(self, request: Request) -> Command:
-        """FOLLOW_TABLES: a slave takes tables on this connection when it is told to."""
+        """FOLLOW_TABLES: a slave takes tables on this connection when it is notified."""
         if not self._state.role.is_master:
             raise RefusedError("it is no master", code=ResponseCode.SYSTEM_ERROR)
         follower = Follower(
@@ -48,7 +48,7 @@ class Succession:
         return request.answer()
 
     async def hand_over(self, request: Request) -> Command:
-        """HAND_OVER: begins one (start), says who would be master (plan), or how far it is."""
+        """HAND_OVER: begins one (start), names who would be master (plan), or how far it is."""
         elections = self._state.elections
         if elections is None:
             why = _NO_CONTROLLER.format(self._state.address)

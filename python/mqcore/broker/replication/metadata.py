@@ -11,8 +11,8 @@ How far the master has delivered delayed messages, revived popped ones and asked
 counts here only when the log has come to where the master's ended then: what it delivered must be
 here, or a slave that becomes master would never deliver it.
 
-A master of mqcore tells of a topic or group that it has made, and acknowledges it when it was taken
-here (`TAKE_TABLES`); its offsets are asked for every second. An official one is asked every 10 s.
+A master of mqcore notifies us of a topic or group that it has made, and acknowledges it when it was
+taken here (`TAKE_TABLES`); its offsets are asked for every second. An official one is asked every 10 s.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ class MetadataSync:
         self._persistence = persistence
         self._controller_id = controller_id
         self._beside = beside
-        dispatcher = Dispatcher({OwnRequestCode.TAKE_TABLES: self._told})
+        dispatcher = Dispatcher({OwnRequestCode.TAKE_TABLES: self._notified})
         self._calls = MasterCalls(state, dispatcher)
         self._tasks = PeriodicTasks()
         self._rounds: list[PeriodicTask] = []
@@ -106,7 +106,7 @@ class MetadataSync:
         self._taking = asyncio.Lock()
         # The connection on which the master knows us; None where it is no master of mqcore.
         self._known_on: Link | None = None
-        self._is_told = False
+        self._is_notified = False
         # The offsets of the master, and ours behind them, when they were taken last; what was
         # committed here since we began and the master may not have.
         self._offsets_taken: dict[str, dict[int, int]] = {}
@@ -133,7 +133,7 @@ class MetadataSync:
                 period_s=lambda: _OFFSETS_S,
                 first_s=0.0,
                 retry_s=_RETRY_S,
-                report=report_as("the master does not tell of its tables"),
+                report=report_as("the master does not notify of its tables"),
             ),
             every(
                 "tables of the master",
@@ -171,10 +171,10 @@ class MetadataSync:
             }
             answer = await self._calls.ask(address, OwnRequestCode.FOLLOW_TABLES, own)
             # Another code is one of an official master, or of one that is not master yet.
-            self._is_told = answer.code == ResponseCode.SUCCESS
-            if self._is_told or answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self._is_notified = answer.code == ResponseCode.SUCCESS
+            if self._is_notified or answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 self._known_on = link
-        if not self._is_told:
+        if not self._is_notified:
             return None
         began_s = asyncio.get_running_loop().time()
         async with self._taking:
@@ -182,7 +182,7 @@ class MetadataSync:
         took_s = asyncio.get_running_loop().time() - began_s
         return max(_OFFSETS_S, took_s * _OFFSETS_PAUSE_TIMES)
 
-    async def _told(self, request: Request) -> Command:
+    async def _notified(self, request: Request) -> Command:
         """TAKE_TABLES: the master has changed tables, or hands its role over."""
         names = [name for name in request.ext.get("tables", "").split(",") if name]
         address = self._calls.address
