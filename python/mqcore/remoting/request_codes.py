@@ -317,7 +317,7 @@ class OwnRequestCode(IntEnum):
 
     # A message of the consensus of controllers; its body, and that of its answer, are theirs alone.
     CONTROLLER_MESSAGE = 1_480_001
-    # A slave lets its master know the connection by which it is notified of tables (slave to master).
+    # A slave names the connection by which it is notified of tables (slave to master).
     FOLLOW_TABLES = 1_480_002
     # Tables have changed, and a slave is to take them before it answers (master to slave).
     TAKE_TABLES = 1_480_003

@@ -12,7 +12,8 @@ counts here only when the log has come to where the master's ended then: what it
 here, or a slave that becomes master would never deliver it.
 
 A master of mqcore notifies us of a topic or group that it has made, and acknowledges it when it was
-taken here (`TAKE_TABLES`); its offsets are asked for every second. An official one is asked every 10 s.
+taken here (`TAKE_TABLES`); its offsets are asked for every second. An official one is asked every
+10 s.
 """
 
 import asyncio
