@@ -17,7 +17,9 @@ import pytest
 
 from interop.driver import Driver
 from interop.elected import SAFE, Broker, Group, group
+from interop.install import go_client
 from interop.patience import eventually
+from interop.processes import environment
 from interop.registered import brokers
 from interop.replicated import TOPIC, pulled
 from interop.servers import BROKER_NAME, OURS, Software, official_software
@@ -74,6 +76,29 @@ def our_senders(namesrv: str) -> Iterator[OurSenders]:
         yield senders
     finally:
         senders.end()
+
+
+class GoSender:
+    """The official Go client, which sends one message after the other with its own settings."""
+
+    def __init__(self, namesrv: str, home: Path) -> None:
+        """Begins."""
+        self._process = subprocess.Popen(
+            [go_client(), namesrv, TOPIC, "go", "5", "pour"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=home,
+            env={**environment(), "HOME": str(home), "user.home": str(home)},
+        )
+
+    def end(self) -> tuple[list[bytes], list[str]]:
+        """Ends it; returns what was acknowledged, and what failed."""
+        printed, _ = self._process.communicate("", timeout=60)
+        lines = [line for line in printed.splitlines() if line.startswith(("sent ", "failed "))]
+        sent = [line.split()[1].encode() for line in lines if line.startswith("sent ")]
+        return sent, [line for line in lines if line.startswith("failed ")]
 
 
 def roll(them: Group, broker: Broker) -> None:
@@ -155,6 +180,7 @@ def test_a_rolling_restart_refuses_no_send_of_official_clients(
         usual = {"timeout_ms": 3_000, "retries": 2, "poll_ms": 30_000}
         driver_53.call("producer", "rolled", group="PG", namesrv=namesrv, **usual)
         try:
+            go = GoSender(namesrv, tmp_path)
             with our_senders(namesrv) as senders:
                 driver_53.call("flood", "rolled", topic=TOPIC, body="java", threads=2, pause_ms=5)
                 driver_53.call("acknowledged", "rolled", count=100)
@@ -164,6 +190,9 @@ def test_a_rolling_restart_refuses_no_send_of_official_clients(
             java = [item["body"].encode() for item in driver_53.call("flooded", "rolled")]
         finally:
             driver_53.close("rolled")
+        by_go, failures_of_go = go.end()
         assert failures == []
+        assert failures_of_go == []
         assert senders.failures == []
-        check(them, senders.sent + java)
+        assert len(by_go) > 100
+        check(them, senders.sent + java + by_go)
