@@ -101,8 +101,14 @@ class ScriptedController:
         return Answer(code, "", ext, group.members.body())
 
     def _sets(self, ask: Ask) -> Answer:
+        group = self.group
         rows = [
-            {"alive": each in self.group.alive, "brokerId": each} for each in self.group.members.ids
+            {
+                "alive": each in group.alive,
+                "brokerAddress": group.addresses[each],
+                "brokerId": each,
+            }
+            for each in group.members.ids
         ]
         (name,) = parse(ask.body)
         return Answer(0, "", {}, compact({"replicasInfoTable": {name: {"inSyncReplicas": rows}}}))
@@ -130,6 +136,8 @@ class ScriptedController:
 
     def _elect(self, ask: Ask) -> Answer:
         broker_id, group = int(ask.ext["brokerId"]), self.group
+        if ask.ext["designateElect"] == "true":
+            return self._designate(broker_id)
         if group.epoch == 0:
             group.epoch, group.master = 1, broker_id
             group.members = SyncStateSet.of((broker_id,), 1)
@@ -139,6 +147,15 @@ class ScriptedController:
         if not group.alive.intersection(group.members.ids):
             return Answer(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, "nobody is able")
         self.elect()
+        return self._elected(ResponseCode.SUCCESS)
+
+    def _designate(self, broker_id: int) -> Answer:
+        group = self.group
+        if broker_id not in group.members.ids or broker_id not in group.alive:
+            return Answer(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, "it is not able")
+        group.epoch += 1
+        group.master = broker_id
+        group.members = SyncStateSet.of((broker_id,), group.members.epoch + 1)
         return self._elected(ResponseCode.SUCCESS)
 
     def _elected(self, code: int) -> Answer:

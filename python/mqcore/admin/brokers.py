@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping
 
-from mqcore.admin.arguments import lines_of
-from mqcore.admin.results import ClusterInfo, Connected, CounterWindow, ReplicationStatus
+from mqcore.admin.arguments import lines_of, of_type
+from mqcore.admin.results import (
+    ClusterInfo,
+    Connected,
+    CounterWindow,
+    HandOver,
+    ReplicationStatus,
+)
 from mqcore.admin.transport import Transport
 from mqcore.model.reading import as_dict, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
-from mqcore.remoting import RequestCode, ResponseCode
+from mqcore.remoting import OwnRequestCode, RequestCode, ResponseCode
 
 __all__ = ["Brokers"]
 
@@ -90,3 +96,33 @@ class Brokers:
             return []
         rows = as_list(parse_object(answer.body).get("connectionSet"))
         return sorted(Connected.of_json(row) for row in rows)
+
+    async def hand_over(self, address: str, to: str | None = None) -> HandOver:
+        """Lets a master under a controller hand its role to a slave; returns how far it is.
+
+        It goes on by itself: `handed_over` returns how far, until `is_over`.
+
+        Args:
+            address: The master, a broker of mqcore.
+            to: The address of the slave; None for the one in sync that has most.
+
+        Raises:
+            ResponseError: It cannot be handed over now; nothing has changed.
+            UsageError: An address is no text.
+        """
+        return await self._hand_over(address, "start", to)
+
+    async def plan_hand_over(self, address: str, to: str | None = None) -> HandOver:
+        """Returns to whom a master would hand its role; changes nothing. See `hand_over`."""
+        return await self._hand_over(address, "plan", to)
+
+    async def handed_over(self, address: str) -> HandOver:
+        """Returns how far the last hand-over of a broker of mqcore is."""
+        return await self._hand_over(address, "state", None)
+
+    async def _hand_over(self, address: str, action: str, to: str | None) -> HandOver:
+        to = to or ""
+        of_type("to", to, str)
+        ext = {"action": action, "to": to}
+        answer = await self._transport.ask(address, OwnRequestCode.HAND_OVER, ext)
+        return HandOver.of_json(parse_object(answer.body))

@@ -18,6 +18,8 @@ __all__ = [
     "CounterWindow",
     "GroupConnections",
     "GroupProgress",
+    "HandOver",
+    "HandOverStep",
     "QueueProgress",
     "QueueRange",
     "TopicStats",
@@ -363,3 +365,61 @@ class ReplicationStatus:
 
 def _as_float(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class HandOverStep:
+    """One step of a hand-over.
+
+    Attributes:
+        at_ms: When it was done, ms from the begin.
+        what: What was done.
+    """
+
+    at_ms: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """How far a master is with handing its role over.
+
+    Attributes:
+        phase: `none`, `running`, `done` or `failed`.
+        successor: Address of the broker that is to be the master, or is; empty for none.
+        successor_id: Its id at the controller.
+        why: Why it has failed: the broker is the master as before.
+        epoch: The epoch of the new master; 0 before it is elected.
+        parked_ms: For how long requests of clients waited.
+        steps: What was done so far.
+    """
+
+    phase: str
+    successor: str
+    successor_id: int
+    why: str
+    epoch: int
+    parked_ms: int
+    steps: tuple[HandOverStep, ...]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, either way."""
+        return self.phase in ("done", "failed")
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Returns what a JSON object describes."""
+        found = as_dict(value)
+        steps = (as_dict(each) for each in as_list(found.get("steps")))
+        return cls(
+            phase=as_text(found.get("phase"), "none"),
+            successor=as_text(found.get("successor")),
+            successor_id=as_int(found.get("successorId")),
+            why=as_text(found.get("why")),
+            epoch=as_int(found.get("epoch")),
+            parked_ms=as_int(found.get("parkedMs")),
+            steps=tuple(
+                HandOverStep(as_int(each.get("atMs")), as_text(each.get("what"))) for each in steps
+            ),
+        )

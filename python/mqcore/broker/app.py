@@ -21,13 +21,15 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
+from mqcore.broker.hand_over import HandOverParts
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import Departures, MembershipChanges
-from mqcore.broker.mounting import Mount, know_stored_topics
+from mqcore.broker.mounting import Mount, as_mounted, know_stored_topics
+from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.ports import reserved
-from mqcore.broker.processors import dispatcher_of
+from mqcore.broker.processors import dispatcher_of, serve_succession
 from mqcore.broker.registration import Registrar
 from mqcore.broker.replicas import Elections
 from mqcore.broker.replication import Replication
@@ -39,7 +41,6 @@ from mqcore.broker.topic_queues import TopicQueues
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.config.budget import memory_plan
-from mqcore.model.topics import PERM_READ
 from mqcore.native import BrokerPolicy, FastPath, OnDamage, Store
 from mqcore.remoting import (
     Address,
@@ -90,7 +91,7 @@ class Broker:
             cut_at: Where its log is to end: what is behind no other member has.
             port: The port of its life before, where the settings want any free one.
         """
-        self.settings = _as_mounted(settings) if settings.mounted_dir else settings
+        self.settings = as_mounted(settings) if settings.mounted_dir else settings
         self._mount: Mount | None = None
         self._config_path = config_path
         self._on_damage = on_damage
@@ -108,6 +109,7 @@ class Broker:
         self._registrar: Registrar | None = None
         self._switch: RoleSwitch | None = None
         self._topic_queues: TopicQueues | None = None
+        self._passing_on: PassingOn | None = None
         self._server: Server | None = None
         # How what was started is ended, the last first: by a stop, and as by a kill.
         self._stopping = AsyncExitStack()
@@ -152,6 +154,26 @@ class Broker:
         if self._switch is None:
             raise RuntimeError("the broker does not serve, or has no controller")
         return self._switch
+
+    @property
+    def passing_on(self) -> PassingOn:
+        """What takes requests for the master while another broker is; there while it serves."""
+        if self._passing_on is None:
+            raise RuntimeError("the broker does not serve")
+        return self._passing_on
+
+    @property
+    def hand_over_parts(self) -> HandOverParts:
+        """What a hand-over works on; there while the broker serves."""
+        if self._services is None:
+            raise RuntimeError("the broker does not serve")
+        return HandOverParts(
+            self.state,
+            self._opened_persistence(),
+            self._services,
+            self.passing_on,
+            self._store_open,
+        )
 
     @property
     def registered(self) -> frozenset[str]:
@@ -200,13 +222,18 @@ class Broker:
             decisions = Decisions(state, persistence, waiting_bytes_max=plan.sends_bytes)
             self._topic_queues = TopicQueues(state)
             membership = MembershipChanges(state)
+            self._passing_on = PassingOn(state)
+            dispatcher = dispatcher_of(state, persistence, membership, self._topic_queues)
+            serve_succession(dispatcher, state, persistence, self._passing_on)
             self._server = Server(
-                dispatcher_of(state, persistence, membership, self._topic_queues),
+                dispatcher,
                 limits=limits,
                 events=[Departures(state, membership)],
                 version=state.version,
                 factory=lambda hub: BrokerConnection(fast_path, hub, decisions),
             )
+            # Until the last connection has ended.
+            self._ends_with(self._passing_on.stop, self._passing_on.stop)
             self._ends_with(self._end_server)
             state.link_refusals = self._server.hub.refusals
             fast_path.start(asyncio.get_running_loop())
@@ -367,7 +394,7 @@ class Broker:
             await how.aclose()
         finally:
             self._rounds = self._services = self._registrar = None
-            self._topic_queues = self._switch = None
+            self._topic_queues = self._switch = self._passing_on = None
 
     def deafen(self) -> None:
         """Neither reads nor answers until `hear`, as if the network were gone."""
@@ -456,17 +483,6 @@ class Broker:
             unsynced,
             "" if was_clean or self.settings.mounted_dir else "; the next start recovers",
         )
-
-
-def _as_mounted(settings: BrokerSettings) -> BrokerSettings:
-    """Returns settings with which a broker changes nothing of the store that it serves."""
-    return replace(
-        settings,
-        permission=settings.permission & PERM_READ,
-        creates_topics=False,
-        has_timers=False,
-        allows_recall=False,
-    )
 
 
 def _log_recovery(store: Store) -> None:

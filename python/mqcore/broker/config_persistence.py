@@ -15,10 +15,12 @@ from mqcore.broker.lost_topics import lost_topics, named
 from mqcore.broker.pop_orders import orders_text, parse_orders
 from mqcore.broker.settings_changes import file_with
 from mqcore.broker.state import BrokerState
+from mqcore.broker.table_followers import GROUPS, MODES, TOPICS, TableFollowers
 from mqcore.broker.timer_files import TimerFiles
 from mqcore.broker.transaction_counts import TransactionCounts
-from mqcore.errors import MQError
+from mqcore.errors import MQError, RefusedError
 from mqcore.native import write_state
+from mqcore.remoting import ResponseCode
 from mqcore.state_files import PersistedTable, Snapshot, StateFile
 
 _log = logging.getLogger("mqcore.broker")
@@ -32,6 +34,7 @@ class ConfigPersistence:
 
     Attributes:
         timers: The files of the timers.
+        followers: The slaves that are notified of changes.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -83,6 +86,7 @@ class ConfigPersistence:
         # Without a file it is as if it had been written empty.
         self._filters.note_saved()
         self.announce: Announce | None = None
+        self.followers = TableFollowers(lambda: _required(state))
 
     def _table(
         self,
@@ -133,24 +137,46 @@ class ConfigPersistence:
                 self._state.settings.store_dir,
             )
 
-    async def topics_changed(self, names: Iterable[str]) -> None:
-        """Follows a change of topics: file, then fast path, then name servers.
+    async def topics_changed(self, names: Iterable[str], *, must_have: bool = False) -> None:
+        """Follows a change of topics: file, then slaves and fast path, then name servers.
+
+        Args:
+            names: The topics.
+            must_have: Whether slaves that are required must have it.
 
         Raises:
             StoreError: The file cannot be written; the fast path does not know the change.
+            RefusedError: The change was made here, and slaves that are required do not have it.
         """
         changed = tuple(names)
-        await self.topics_written(changed)
+        lacking = await self.topics_written(changed)
         await self.announce_topics(changed)
+        if must_have:
+            _refuse_lacking(lacking)
 
-    async def topics_written(self, names: Iterable[str]) -> None:
-        """Writes the topics, then lets the fast path know those that changed.
+    async def topics_written(self, names: Iterable[str]) -> list[str]:
+        """Writes the topics, lets slaves take them, then the fast path know those that changed.
+
+        Returns:
+            The addresses of slaves that are required, and do not have them.
 
         Raises:
             StoreError: The file cannot be written; the fast path does not know the change.
         """
         await self._topics.save()
+        lacking = await self._replicated(TOPICS)
         policy.fill_topics(self._state, names)
+        return lacking
+
+    async def _replicated(self, table: str) -> list[str]:
+        """Lets slaves take a table; returns who is required and does not have it."""
+        timeout_ms = self._state.settings.tables_ack_ms
+        if timeout_ms == 0 or not self._state.role.is_master:
+            return []
+        lacking = await self.followers.have((table,), timeout_s=timeout_ms / 1_000)
+        if lacking:
+            _log.warning("%s: not with the slaves %s yet", table, ", ".join(lacking))
+        return lacking
 
     async def announce_topics(self, names: Iterable[str] | None) -> None:
         """Notifies the name servers of topics that changed; None for all."""
@@ -161,14 +187,22 @@ class ConfigPersistence:
         """Lets the fast path know groups that changed."""
         policy.fill_groups(self._state, names)
 
-    async def groups_changed(self, names: Iterable[str]) -> None:
-        """Follows a change of groups: fast path at once, then file.
+    async def groups_changed(self, names: Iterable[str], *, must_have: bool = False) -> None:
+        """Follows a change of groups: fast path at once, then file, then slaves.
+
+        Args:
+            names: The groups.
+            must_have: Whether slaves that are required must have it.
 
         Raises:
             StoreError: The file cannot be written.
+            RefusedError: The change was made here, and slaves that are required do not have it.
         """
         self.groups_known(names)
         await self._groups.save()
+        lacking = await self._replicated(GROUPS)
+        if must_have:
+            _refuse_lacking(lacking)
 
     async def follow_topics(self, text: bytes) -> None:
         """Takes the topics of a master: table, file, fast path, name servers.
@@ -223,6 +257,7 @@ class ConfigPersistence:
             StoreError: It cannot be written; the change holds until the next start.
         """
         await self._modes.save()
+        await self._replicated(MODES)
 
     async def settings_changed(self, changes: Mapping[str, str]) -> None:
         """Follows a change of settings: file, then fast path, then name servers.
@@ -350,6 +385,29 @@ class ConfigPersistence:
                 )
             table[key] |= queues
         self._state.fast_path.offsets.load(table)
+
+
+def _required(state: BrokerState) -> frozenset[int] | None:
+    """Returns the controller ids of slaves that must have a change; None for all that follow.
+
+    Those whom the controller may elect; of a synchronous master without one, every slave.
+    """
+    master, role = state.replicas.master, state.role
+    if not role.waits_for_slaves or master is None:
+        return frozenset()
+    if not role.is_controlled:
+        return None
+    in_sync = master.sync_state()
+    return frozenset(in_sync.members) | frozenset(in_sync.asked)
+
+
+def _refuse_lacking(lacking: list[str]) -> None:
+    if lacking:
+        raise RefusedError(
+            f"it is made here, but {', '.join(lacking)} does not have it yet: it would be lost "
+            "with this broker; try again",
+            code=ResponseCode.SYSTEM_ERROR,
+        )
 
 
 def _change_file(path: Path, changes: Mapping[str, str]) -> None:

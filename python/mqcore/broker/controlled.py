@@ -14,10 +14,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mqcore.broker.app import Broker
-from mqcore.broker.replication.controller_link import ControllerLink
+from mqcore.broker.replication.controller_link import ControllerLink, MembershipView
 from mqcore.broker.replication.controller_messages import Member, Standing
 from mqcore.broker.replication.identity import IdentityFiles
 from mqcore.broker.replication.membership import (
@@ -32,6 +32,7 @@ from mqcore.broker.replication.orders import (
     TakeSet,
 )
 from mqcore.broker.state import BrokerState
+from mqcore.broker.succession import Succession
 from mqcore.clock import wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.errors import MQError
@@ -81,6 +82,7 @@ class ControlledBroker:
         # One change of role, or one opening, at a time.
         self._switching = asyncio.Lock()
         self._cuts: set[asyncio.Task[None]] = set()
+        self._succession = Succession(lambda: self._broker, self._controller)
 
     @property
     def broker(self) -> Broker:
@@ -149,6 +151,15 @@ class ControlledBroker:
         self._link.start(settings.controllers if settings.resolves_controllers else ())
         return address
 
+    async def leave(self) -> None:
+        """Hands the role of the master to a slave that is in sync, before a stop.
+
+        Returns when clients know the new master, or have had the time to; at once where the broker
+        is not master, or nobody can take its place.
+        """
+        if self._link is not None:
+            await self._succession.leave()
+
     async def stop(self) -> None:
         """Leaves name servers, closes the store; the controller sees that the broker is gone.
 
@@ -156,6 +167,7 @@ class ControlledBroker:
             StoreError: Something could not be written; everything is closed all the same.
         """
         self._is_ending = True
+        await self._succession.stop()
         try:
             # What has begun is done first; heartbeats go on until the store is closed.
             async with self._switching:
@@ -168,6 +180,7 @@ class ControlledBroker:
     async def abandon(self) -> None:
         """Ends as a kill would."""
         self._is_ending = True
+        await self._succession.stop()
         await self._end_membership()
         broker, self._broker = self._broker, None
         if broker is not None:
@@ -192,6 +205,19 @@ class ControlledBroker:
         """Asks for another sync-state set than that of an epoch."""
         if self._link is not None:
             self._link.alter(members, set_epoch)
+
+    async def hand_over(self, to: str, *, is_plan: bool) -> dict[str, Any]:
+        """Begins to hand the role of the master over, or returns to whom it would go."""
+        return await self._succession.begin(to, is_plan=is_plan)
+
+    def handed_over(self) -> dict[str, Any]:
+        """Returns how far the last hand-over is."""
+        return self._succession.report
+
+    def _controller(self) -> MembershipView:
+        assert self._membership is not None
+        assert self._link is not None
+        return MembershipView(self._membership, self._link)
 
     def diverged(self, cut_at: int) -> None:
         """Opens the store anew with its log cut, and follows the master again."""
@@ -267,10 +293,14 @@ class ControlledBroker:
             await self._lead(order)
         elif isinstance(order, Follow):
             self._followed = order
-            if self.state.role.is_master:
-                _log.warning("%s is master of epoch %d", order.master_address, order.epoch)
-                await self._reopen(None)
-            await self.broker.switch.follow(order, self._own_id)
+            if self.state.role.is_master and self._succession.is_at_rest:
+                await self.broker.switch.step_down(order, self._own_id)
+            else:
+                if self.state.role.is_master:
+                    _log.warning("%s is master of epoch %d", order.master_address, order.epoch)
+                    await self._reopen(None)
+                await self.broker.switch.follow(order, self._own_id)
+            self._succession.followed(self.broker, order.master_address)
         elif self.state.role.is_master:
             switch = self.broker.switch
             if isinstance(order, TakeSet):
@@ -279,6 +309,9 @@ class ControlledBroker:
                 switch.refuse_set()
 
     async def _lead(self, order: Become) -> None:
+        self._succession.leads(self.broker)
+        if self.broker.switch.has_stepped_down:
+            await self._reopen(None)
         try:
             await self.broker.switch.lead(order, self._own_id)
         except NoRecordError as error:
@@ -304,6 +337,7 @@ class ControlledBroker:
         broker = self._made(cut_at)
         await broker.start()
         self._broker = broker
+        self._succession.opened(broker)
 
     def _made(self, cut_at: int | None) -> Broker:
         return Broker(

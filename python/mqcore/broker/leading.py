@@ -1,8 +1,8 @@
 """What a master does by itself: delivers what is due, asks about transactions, revives pops.
 
-`BrokerController.changeSpecialServiceStatus` of RocketMQ. Begins once for one life of the store: a
-master that becomes a slave opens its store anew. Knows the services and what has to be true before
-they begin; nothing of who is elected.
+`BrokerController.changeSpecialServiceStatus` of RocketMQ. A master that hands its role over lets
+them rest, and begins again where that comes to nothing. Knows the services and what has to be true
+before they begin; nothing of who is elected.
 """
 
 import asyncio
@@ -49,9 +49,11 @@ class MasterWork:
         self.pops.start()
 
     async def stop(self) -> None:
-        """Ends them; what has begun is waited for."""
+        """Ends them; what has begun is waited for. `start` begins them again."""
         await self.pops.stop()
         await self.timers.stop()
+        await self._rounds.rest()
+        self._are_started = False
 
     async def take_over(self) -> None:
         """Goes on where the master before left off, by what was copied of it.

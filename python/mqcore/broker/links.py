@@ -8,7 +8,7 @@ from mqcore.config import BrokerSettings
 from mqcore.config.allowed import available_processors
 from mqcore.config.budget import MemoryPlan
 from mqcore.errors import MQError
-from mqcore.native import FastPath, FastPathProtocol, Handed, ReactorTransport
+from mqcore.native import Command, FastPath, FastPathProtocol, Handed, ReactorTransport
 from mqcore.remoting import Hub, Limits, Link, ReadGate
 
 # From so many times the bytes on at which reading stops a connection is closed.
@@ -125,6 +125,17 @@ class BrokerConnection(FastPathProtocol):
     def _next_turn(self) -> None:
         self.link.release_reading("turn")
         self.take_turn()
+
+    def execute(self, command: Command) -> bool:
+        """Lets the fast path execute a request and answer it.
+
+        What it no longer executes, since the role of the master is handed over, goes the way of
+        other requests; returns False then.
+        """
+        is_executed = super().execute(command)
+        if not is_executed:
+            self.link.receive([command])
+        return is_executed
 
     def handed(self, requests: list[Handed]) -> None:
         """Takes what the fast path does not execute by itself."""

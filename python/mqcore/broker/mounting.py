@@ -21,10 +21,11 @@ from typing import Final, Self
 
 from mqcore.broker import policy
 from mqcore.broker.state import BrokerState
+from mqcore.config import BrokerSettings
 from mqcore.errors import MountError
 from mqcore.model.topics import PERM_READ, TopicConfig
 
-__all__ = ["Mount"]
+__all__ = ["Mount", "as_mounted", "know_stored_topics"]
 
 # Names the source of the links; its lock keeps a second mount away.
 _MARKER: Final = "mounted"
@@ -209,3 +210,14 @@ def know_stored_topics(state: BrokerState) -> None:
         elif known.read_queues < count:
             state.topics.put(replace(known, read_queues=count), state.now_ms())
     policy.fill_topics(state, None)
+
+
+def as_mounted(settings: BrokerSettings) -> BrokerSettings:
+    """Returns settings with which a broker changes nothing of the store that it serves."""
+    return replace(
+        settings,
+        permission=settings.permission & PERM_READ,
+        creates_topics=False,
+        has_timers=False,
+        allows_recall=False,
+    )

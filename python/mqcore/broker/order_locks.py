@@ -7,8 +7,10 @@ searched for.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mqcore.model.queues import MessageQueue
+from mqcore.model.reading import as_text
 
 # A lock that was not renewed for so long is free (`rocketmq.broker.rebalance.lockMaxLiveTime`).
 LOCK_LIFE_MS = 60_000
@@ -75,6 +77,29 @@ class OrderLocks:
         """Returns the locks of a group that are held: the client of each queue."""
         locks = self._locks.get(group, {})
         return {queue: lock.client_id for queue, lock in locks.items() if lock.is_held(now_ms)}
+
+    def rows(self, now_ms: int) -> list[dict[str, Any]]:
+        """Returns the locks that are held, for a broker that takes the role over."""
+        return [
+            {
+                "group": group,
+                "clientId": lock.client_id,
+                "queue": queue.to_json(),
+            }
+            for group, locks in self._locks.items()
+            for queue, lock in locks.items()
+            if lock.is_held(now_ms)
+        ]
+
+    def take(self, rows: Iterable[Mapping[str, Any]], now_ms: int) -> set[str]:
+        """Takes locks that another broker has handed over; returns their groups."""
+        groups = set()
+        for row in rows:
+            group, queue = as_text(row.get("group")), MessageQueue.of_json(row.get("queue"))
+            if group and queue is not None:
+                self.lock(group, (queue,), as_text(row.get("clientId")), now_ms)
+                groups.add(group)
+        return groups
 
     def until_ms(self, group: str) -> int | None:
         """Returns until when some queue is held for a group, however long ago; None for no lock."""

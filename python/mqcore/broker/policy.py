@@ -73,6 +73,7 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         refuse_sends=refuse_sends,
         refuse_sends_code=code,
         refuse_pulls=refuse_pulls,
+        passes_on=state.passes_on,
         is_slave=not role.is_master,
         has_master=state.replicas.has_master,
         sends_back=state.version >= _REJECTS_FROM,

@@ -5,7 +5,7 @@ Holds no socket and no algorithm: the tables that handlers, metrics and replicat
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from mqcore.native import ReplicationEpochs, ReplicationMaster, ReplicationSlave
 
@@ -23,6 +23,23 @@ class Elections(Protocol):
 
     def alter(self, members: Iterable[int], set_epoch: int) -> None:
         """Asks for another sync-state set than that of an epoch."""
+
+    async def hand_over(self, to: str, *, is_plan: bool) -> dict[str, Any]:
+        """Begins to hand the role of the master over, or returns to whom it would go.
+
+        Args:
+            to: The address of the successor; empty for the best one.
+            is_plan: Whether nothing is to be begun.
+
+        Returns:
+            How far it is, as `HandOverReport` has it.
+
+        Raises:
+            RefusedError: It cannot be handed over now.
+        """
+
+    def handed_over(self) -> dict[str, Any]:
+        """Returns how far the last hand-over is, as `HandOverReport` has it."""
 
     def diverged(self, cut_at: int) -> None:
         """Hears that the log has to end at an offset before its master can be followed."""

@@ -60,8 +60,10 @@ class Rounds:
         self._persistence = persistence
         self._failures = 0
         self.due_ms: Callable[[int], int] | None = None
-        # A step is the delivery of a level: offsets must not stay behind what was stored.
         self._tasks = PeriodicTasks()
+        # Those of a master. A step is the delivery of a level: offsets must not stay behind what
+        # was stored.
+        self._leading = PeriodicTasks()
         self._halves = HalfMessages(state, persistence)
 
     def start(self) -> None:
@@ -81,7 +83,7 @@ class Rounds:
 
     def lead(self) -> None:
         """Begins the rounds of a master: what it delivers and asks, slaves have with its log."""
-        persistence, every = self._persistence, self._tasks.every
+        persistence, every = self._persistence, self._leading.every
         if self._state.settings.mounted_dir:
             # Nothing is delivered into a store of somebody else.
             return
@@ -92,7 +94,12 @@ class Rounds:
 
     async def stop(self) -> None:
         """Ends every round; a delivery that has begun is waited for."""
+        await self.rest()
         await self._tasks.stop()
+
+    async def rest(self) -> None:
+        """Ends the rounds of a master; `lead` begins them again."""
+        await self._leading.stop()
 
     @property
     def _offsets_s(self) -> float:
@@ -147,7 +154,7 @@ class Rounds:
         for queue_id in self._state.read_queues(HALF_TOPIC):
             check = await self._halves.begin(queue_id)
             while check.has_more:
-                async with self._tasks.step:
+                async with self._leading.step:
                     await check.go_on(ahead_ms)
 
     def _until_look_s(self) -> float:
@@ -158,7 +165,7 @@ class Rounds:
     async def deliver(self) -> None:
         """Delivers what is due of the levels that want to be looked at."""
         for level in self._state.delays.due(self._state.now_ms()):
-            async with self._tasks.step:
+            async with self._leading.step:
                 await self._deliver_level(level)
 
     async def deliver_all(self) -> None:
@@ -166,7 +173,7 @@ class Rounds:
         for level in self._state.delays.levels:
             has_more = True
             while has_more:
-                async with self._tasks.step:
+                async with self._leading.step:
                     has_more = await self._deliver_level(level)
 
     async def _deliver_level(self, level: int) -> bool:

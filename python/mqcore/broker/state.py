@@ -54,6 +54,7 @@ class BrokerState:
         link_refusals: How many connections were refused or closed, by reason.
         name_servers: The addresses of name servers: of the settings, or as they were looked up.
         replicas: Who copies the log, or whose log is copied.
+        passes_on: Whether requests for the master go to another broker, which is that or soon is.
         elections: Who hears of the controller's notices; None without a controller.
         timers: Messages with a time of their own; None before the first of them.
         timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
@@ -95,6 +96,7 @@ class BrokerState:
     name_servers: tuple[str, ...] = ()
     replicas: Replicas = field(default_factory=Replicas)
     elections: Elections | None = None
+    passes_on: bool = False
     timers: Timers | None = None
     timers_ahead_ms: int = 0
     check: Callable[[Command], Command | None] | None = None

@@ -1,11 +1,14 @@
 """How a broker takes a role while it serves: the steps of `ReplicasManager`, in their order.
 
-A broker that waits for its controller, or a slave, becomes master; a broker that was no master
-since its store was opened becomes a slave, or follows another master. A master that is to follow
-somebody is opened anew instead (`controlled`). Knows the parts, and nothing of what each does.
+A broker that waits for its controller, or a slave, becomes master; one that was no master since
+its store was opened becomes a slave, or follows another master; a master that has handed its role
+over becomes a slave. One that is to follow somebody otherwise is opened anew (`controlled`). Knows
+the parts, and nothing of what each does.
 """
 
+import asyncio
 import logging
+from typing import Final
 
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.policy import fill_broker
@@ -22,9 +25,17 @@ __all__ = ["RoleSwitch"]
 
 _log = logging.getLogger("mqcore.broker")
 
+# A master with too few in sync for a send waits so long before name servers know it: official
+# slaves learn from them where its log is.
+_SET_S: Final = 0.5
+
 
 class RoleSwitch:
-    """The role of one broker, as long as its store is open."""
+    """The role of one broker, as long as its store is open.
+
+    Attributes:
+        has_stepped_down: Whether it was master, and handed the role over.
+    """
 
     def __init__(
         self,
@@ -38,6 +49,8 @@ class RoleSwitch:
         self._services = services
         self._replication = replication
         self._registrar = registrar
+        self.has_stepped_down = False
+        self._waits_for_set = False
 
     async def lead(self, order: Become, own_id: int) -> None:
         """Becomes master, or master of a later epoch; connections and tables stay.
@@ -58,12 +71,28 @@ class RoleSwitch:
         fill_broker(state)
         self._services.start()
         state.topics.reign(order.epoch, state.now_ms())
-        self._registrar.renew()
+        self._register_as_master(len(order.members.ids))
         _log.info(
             "master of epoch %d, in sync %s; sends are taken",
             order.epoch,
             ", ".join(map(str, order.members.ids)),
         )
+
+    def _register_as_master(self, in_sync: int) -> None:
+        """Lets name servers know the new master; with too few in sync for a send, a moment later.
+
+        Slaves are back within milliseconds, and a client that came before would be refused.
+        """
+        if in_sync >= self._state.settings.replication_in_sync_min:
+            self._registrar.renew()
+            return
+        self._waits_for_set = True
+        asyncio.get_running_loop().call_later(_SET_S, self._register_late)
+
+    def _register_late(self) -> None:
+        if self._waits_for_set and self._state.role.is_master:
+            self._waits_for_set = False
+            self._registrar.renew()
 
     async def follow(self, order: Follow, own_id: int) -> None:
         """Becomes a slave, or the slave of another master.
@@ -82,11 +111,37 @@ class RoleSwitch:
             "slave of %s, id %d, in epoch %d", order.master_address, order.master_id, order.epoch
         )
 
+    async def step_down(self, order: Follow, own_id: int) -> None:
+        """Becomes the slave of the master that this one has handed its role to.
+
+        Connections stay. The broker is opened anew before it leads again: what a master has in
+        memory alone was stored or handed over.
+
+        Raises:
+            StoreError: The log cannot be followed.
+        """
+        state = self._state
+        self.has_stepped_down = True
+        await self._services.stop()
+        state.role = Role.slave(own_id, order.epoch)
+        fill_broker(state)
+        await self._replication.step_down(order, own_id)
+        state.topics.reign(order.epoch, state.now_ms())
+        self._registrar.renew()
+        _log.info(
+            "slave of %s, id %d, in epoch %d; it was handed the role",
+            order.master_address,
+            order.master_id,
+            order.epoch,
+        )
+
     def take_set(self, ids: tuple[int, ...], epoch: int) -> None:
         """Takes the sync-state set that the controller has now."""
         master = self._state.replicas.master
         if master is not None and master.adopt(list(ids), epoch):
             _log.info("in sync are %s", ", ".join(map(str, ids)))
+        if len(ids) >= self._state.settings.replication_in_sync_min:
+            self._register_late()
 
     def refuse_set(self) -> None:
         """Takes back the sync-state set that was asked for."""

@@ -50,13 +50,18 @@ def _served(options: ProgramOptions) -> None:
             "namesrvAddr names them, and `mqcore standalone` has one of its own"
         )
     # Imported here: the other commands need no broker.
-    from mqcore.broker.controlled import broker_of
+    from mqcore.broker.controlled import AnyBroker, ControlledBroker, broker_of
+
+    async def leave(running: AnyBroker) -> None:
+        if isinstance(running, ControlledBroker):
+            await running.leave()
 
     serve(
         options,
         "broker",
         lambda: broker_of(settings, config_path=options.changeable_file),
         about=about_broker(settings),
+        leave=leave,
     )
 
 

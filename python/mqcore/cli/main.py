@@ -24,6 +24,7 @@ _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
 _HELPS = {
     "bench": "Measure a cluster with this client.",
     "broker": "Run a broker, or look at one that runs.",
+    "cluster": "Change who is master among the brokers of a name.",
     "consume": "Print the messages of a topic, and those that come.",
     "controller": "Run a controller, which elects masters.",
     "dlq": "List dead letters of groups, and send them again.",
@@ -40,11 +41,14 @@ _HELPS = {
     "topic": "List, create, describe and delete topics.",
 }
 
+# Where a command is in no module of its name.
+_MODULES = {"cluster": "mqcore.cli.cluster_group"}
+
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
     cls=LazyGroup,
-    commands=LazyCommands({name: f"mqcore.cli.{name}" for name in _HELPS}),
+    commands=LazyCommands({name: _MODULES.get(name, f"mqcore.cli.{name}") for name in _HELPS}),
     helps=_HELPS,
     epilog=_EXIT_CODES,
 )

@@ -9,8 +9,8 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
 
 import click
 
@@ -38,7 +38,17 @@ class Served(Protocol):
         """Returns when everything is closed."""
 
 
-def serve(options: ProgramOptions, name: str, make: Callable[[], Served], *, about: str) -> None:
+Program = TypeVar("Program", bound=Served)
+
+
+def serve(
+    options: ProgramOptions,
+    name: str,
+    make: Callable[[], Program],
+    *,
+    about: str,
+    leave: Callable[[Program], Awaitable[None]] | None = None,
+) -> None:
     """Runs a program until a signal ends it; a second signal ends it at once.
 
     Args:
@@ -46,15 +56,20 @@ def serve(options: ProgramOptions, name: str, make: Callable[[], Served], *, abo
         name: What to call it.
         make: Makes it, with the event loop running.
         about: What else the ready line has: its store, and when a send is safe.
+        leave: What it does after the signal while it still serves.
     """
     descriptors = raised_descriptors()
     _log.info("%d descriptors allowed", descriptors)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(options, name, make, about))
+        runner.run(_serve(options, name, make, about, leave))
 
 
 async def _serve(
-    options: ProgramOptions, name: str, make: Callable[[], Served], about: str
+    options: ProgramOptions,
+    name: str,
+    make: Callable[[], Program],
+    about: str,
+    leave: Callable[[Program], Awaitable[None]] | None,
 ) -> None:
     began_ms = monotonic_ms()
     stopping = asyncio.Event()
@@ -71,6 +86,8 @@ async def _serve(
         took_ms = monotonic_ms() - began_ms
         click.echo(f"mqcore {name} ready on {shown} after {took_ms} ms: {about}")
         await stopping.wait()
+        if leave is not None:
+            await leave(program)
         began_ms = monotonic_ms()
     finally:
         await program.stop()

@@ -173,6 +173,11 @@ class BrokerFields:
     queue_files_open_max: Annotated[int, "queueFilesOpenMax"]
     address_server: Annotated[str, "rocketmq.namesrv.domain"]
     address_server_group: Annotated[str, "rocketmq.namesrv.domain.subgroup"]
+    hands_over_at_stop: Annotated[bool, "handOverAtStop"]
+    hand_over_park_ms: Annotated[int, "handOverParkMs"]
+    hand_over_forward_ms: Annotated[int, "handOverForwardMs"]
+    hand_over_stop_forward_ms: Annotated[int, "handOverStopForwardMs"]
+    tables_ack_ms: Annotated[int, "tablesAckMs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

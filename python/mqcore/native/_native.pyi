@@ -1527,15 +1527,16 @@ class Handed:
     Attributes:
         command: The request.
         need: Why: `code`, the fast path does not execute it; `topic` and `group`, `name` is not
-            known; `check`, the policy asks for a look. After all but the first call
-            `FastPathProtocol.execute`: what still does not hold then gets the official refusal.
+            known; `check`, the policy asks for a look; `pass on`, it is for the master, which
+            another broker is. After `topic`, `group` and `check` call `FastPathProtocol.execute`:
+            what still does not hold then gets the official refusal.
         name: The topic or group.
     """
 
     @property
     def command(self) -> Command: ...
     @property
-    def need(self) -> Literal["code", "topic", "group", "check"]: ...
+    def need(self) -> Literal["code", "topic", "group", "check", "pass on"]: ...
     @property
     def name(self) -> str: ...
     __match_args__: ClassVar[tuple[str, ...]]
@@ -2391,6 +2392,15 @@ class ReplicationMaster:
 
     def refuse(self) -> None:
         """Takes back what was asked for: the controller has refused it, and took nothing of it."""
+
+    def rest(self) -> None:
+        """Lets the log take no append until `go_on`, or until its store follows another master.
+
+        For a role that is handed over. An append that another thread has begun is not waited for.
+        """
+
+    def go_on(self) -> None:
+        """Takes appends again after `rest`."""
 
     def sync_state(self) -> SyncState:
         """Returns the sync-state set, with what is asked for."""

@@ -237,8 +237,8 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
     transport has nothing queued, replies go to the socket without it, so that nothing else may
     write to the transport: use `write` (whole frames, behind what was sent before) or `respond`.
     `execute` does what was decided on and answers here; what is still undecided gets the
-    official refusal; False when the fast path does not execute requests of that code. `traffic` is
-    how many bytes were received and sent.
+    official refusal; False when the fast path does not execute requests of that code, or another
+    broker is to. `traffic` is how many bytes were received and sent.
 
     With a `ReactorTransport` a reactor of the fast path reads and writes the socket.
     """

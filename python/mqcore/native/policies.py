@@ -143,6 +143,8 @@ class BrokerPolicy(NamedTuple):
             more.
         refuse_pulls: The same for pulls.
         needs_check: Hand over every request first.
+        passes_on: Hand over every request that the master alone may execute: another broker is
+            master, or soon is.
         is_slave: It follows a master.
         has_master: Of a slave: its master is there.
         sends_back: Of a slave: consumers that are not far behind are sent to the master.
@@ -174,6 +176,7 @@ class BrokerPolicy(NamedTuple):
     refuse_sends_code: int = 2
     refuse_pulls: str | None = None
     needs_check: bool = False
+    passes_on: bool = False
     is_slave: bool = False
     has_master: bool = False
     sends_back: bool = False

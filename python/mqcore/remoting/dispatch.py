@@ -136,6 +136,10 @@ class Dispatcher:
         """Sets the handler of a code."""
         self._handlers[int(code)] = handler
 
+    def find(self, code: int) -> Handler | None:
+        """Returns the handler of a code, if it has one."""
+        return self._handlers.get(int(code))
+
     @property
     def codes(self) -> list[int]:
         """The codes that have a handler."""

@@ -222,6 +222,11 @@ class Link:
         """Whether it is not read, for one reason or several."""
         return self._reading.is_paused
 
+    @property
+    def stream(self) -> ByteStream:
+        """Who writes its bytes: the protocol of the connection."""
+        return self._stream
+
     def send(self, command: Command) -> None:
         """Sends an answer or a request; what cannot be sent any more is dropped."""
         self._stream.write(command.encode())

@@ -317,6 +317,12 @@ class OwnRequestCode(IntEnum):
 
     # A message of the consensus of controllers; its body, and that of its answer, are theirs alone.
     CONTROLLER_MESSAGE = 1_480_001
+    # A slave names the connection by which it is notified of tables (slave to master).
+    FOLLOW_TABLES = 1_480_002
+    # Tables have changed, and a slave is to take them before it answers (master to slave).
+    TAKE_TABLES = 1_480_003
+    # A master hands its role over, or how far that is (tool to broker).
+    HAND_OVER = 1_480_004
 
 
 # By number.

@@ -452,7 +452,7 @@ impl FastPathConnection {
         this.all()?.pump(py, &dirty)
     }
 
-    /// False when the fast path does not execute requests of this code.
+    /// False when the fast path does not execute requests of this code, or another broker is to.
     fn execute(slf: &Bound<'_, Self>, command: PyRef<'_, Command>) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());
         let command = command.to_wire(py)?;

@@ -12,8 +12,9 @@ frozen! {
         /// The request.
         command: Py<Command>,
         /// Why: `code`, the fast path does not execute it; `topic` and `group`, `name` is not known;
-        /// `check`, the policy asks for a look. After all but the first call
-        /// `FastPathProtocol.execute`: what still does not hold then gets the official refusal.
+        /// `check`, the policy asks for a look; `pass on`, it is for the master, which another broker
+        /// is. After `topic`, `group` and `check` call `FastPathProtocol.execute`: what still does
+        /// not hold then gets the official refusal.
         need: &'static str,
         /// The topic or group.
         name: String,
@@ -27,6 +28,7 @@ impl Handed {
             Escalation::Topic(name) => ("topic", name),
             Escalation::Group(name) => ("group", name),
             Escalation::Check => ("check", String::new()),
+            Escalation::PassOn => ("pass on", String::new()),
         };
         let command = Py::new(py, Command::owned(py, &handed.command)?)?;
         Ok(Self {

@@ -70,6 +70,7 @@ pub(crate) struct BrokerRow {
     pub(crate) refuse_sends_code: i32,
     pub(crate) refuse_pulls: Option<String>,
     pub(crate) needs_check: bool,
+    pub(crate) passes_on: bool,
     pub(crate) is_slave: bool,
     pub(crate) has_master: bool,
     pub(crate) sends_back: bool,

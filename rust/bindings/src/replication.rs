@@ -257,6 +257,16 @@ impl ReplicationMaster {
         })
     }
 
+    /// Lets the log take no append until `go_on`, or until its store follows another master.
+    fn rest(&self, py: Python<'_>) {
+        gil_call(py, Gil::Kept, || self.store.replica().rest());
+    }
+
+    /// Takes appends again.
+    fn go_on(&self, py: Python<'_>) {
+        gil_call(py, Gil::Kept, || self.store.replica().go_on());
+    }
+
     /// Takes back what was asked for: the controller has refused it.
     fn refuse(&self, py: Python<'_>) {
         gil_call(py, Gil::Kept, || self.inside.refuse());

@@ -58,6 +58,7 @@ impl BrokerRow {
             refuse_sends: refusal(self.refuse_sends, self.refuse_sends_code),
             refuse_pulls: refusal(self.refuse_pulls, SYSTEM_BUSY),
             needs_check: self.needs_check,
+            passes_on: self.passes_on,
             is_long_polling: self.is_long_polling,
             short_polling_ms: self.short_polling_ms,
             is_replica_readable: self.is_replica_readable,

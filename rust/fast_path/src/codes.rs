@@ -61,6 +61,27 @@ requests! {
     BATCH_ACK_MESSAGE = 200_151,
 }
 
+/// Whether a request changes what the master alone may change, or asks for what it knows first: it
+/// goes to the master while another broker is that.
+#[must_use]
+pub const fn is_for_master(code: i32) -> bool {
+    matches!(
+        code,
+        SEND_MESSAGE
+            | SEND_MESSAGE_V2
+            | SEND_BATCH_MESSAGE
+            | CONSUMER_SEND_MSG_BACK
+            | END_TRANSACTION
+            | RECALL_MESSAGE
+            | QUERY_CONSUMER_OFFSET
+            | UPDATE_CONSUMER_OFFSET
+            | POP_MESSAGE
+            | ACK_MESSAGE
+            | BATCH_ACK_MESSAGE
+            | CHANGE_MESSAGE_INVISIBLETIME
+    )
+}
+
 /// Done.
 pub const SUCCESS: i32 = 0;
 /// Anything that went wrong and has no code of its own.

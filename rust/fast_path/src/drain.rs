@@ -33,11 +33,13 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         processors.delivery.answer_durable(&mut cx, others);
         processors.forget_left(CLOSED_WORK);
         self.take_news();
+        let due_ms = if self.lets_go { u64::MAX } else { now_ms };
         let (mut cx, processors) = self.split();
         processors.pull.check_queues(&mut cx);
         processors.pull.run_woken(&mut cx);
-        processors.pull.run_due(&mut cx);
-        processors.pops.wake(&mut cx);
+        let are_pulls_run = processors.pull.run_due(&mut cx, due_ms);
+        let are_pops_run = processors.pops.wake(&mut cx, due_ms);
+        self.lets_go &= !(are_pulls_run && are_pops_run);
         self.run_deferred();
         let (mut cx, processors) = self.split();
         processors.pops.run_later(&mut cx);
@@ -160,7 +162,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// When [`FastPath::drain`] has something to do although nothing was announced, ms.
     #[must_use]
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        if self.has_more_news || self.deferred.is_cut || !self.done.is_empty() {
+        let is_at_work = self.has_more_news || self.deferred.is_cut || self.lets_go;
+        if is_at_work || !self.done.is_empty() {
             return Some(0);
         }
         let deferred = (!self.deferred.is_empty()).then(|| self.now_ms + DEFERRED_RETRY_MS);

@@ -64,6 +64,8 @@ pub struct FastPath<D: Disk, C: Clock> {
     pub(crate) done: VecDeque<Done<D>>,
     /// Whether queues have news that were not taken.
     pub(crate) has_more_news: bool,
+    /// Whether what is held is let go, as if its time were over.
+    pub(crate) lets_go: bool,
 }
 
 impl<D: Disk, C: Clock> FastPath<D, C> {
@@ -109,6 +111,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             deferred: DeferredQueue::default(),
             done: VecDeque::new(),
             has_more_news: false,
+            lets_go: false,
         }
     }
 
@@ -135,6 +138,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.connections.version = broker.version;
         self.processors.delivery.stamp = Stamp::of(&broker);
         self.processors.pull.holds.set_limits(broker.held);
+        // Who waits here looks for the next master.
+        self.lets_go |= broker.passes_on && !self.policy.broker.passes_on;
         self.policy.broker = Arc::new(broker);
         for shard in self.shared.pops.all() {
             shard.with(|merge| merge.decide(&self.store, &self.policy));
@@ -192,7 +197,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     }
 
     /// Executes a request that was decided on; what still is not allowed is refused. False when the
-    /// fast path does not execute requests of this code.
+    /// fast path does not execute requests of this code, or another broker is to.
     pub fn execute(&mut self, id: ConnectionId, command: Command, now_ms: u64) -> bool {
         self.now_ms = now_ms;
         let asked = i64::from(is_answered(command.flag));
@@ -246,6 +251,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
 
     /// Executes a request, unless it has to wait or Python has to decide.
     pub(crate) fn run(&mut self, request: &Request<'_>, how: How) -> Processed {
+        if self.policy.broker.passes_on && codes::is_for_master(request.code) {
+            return Err(Stop::Escalate(Escalation::PassOn));
+        }
         if self.policy.broker.needs_check && how == How::ByPolicy {
             return Err(Stop::Escalate(if codes::is_executed(request.code) {
                 Escalation::Check

@@ -15,6 +15,8 @@ pub enum Escalation {
     Group(String),
     /// The policy asks for a look first.
     Check,
+    /// It is for the master, which another broker is, or soon is.
+    PassOn,
 }
 
 /// Who decides about a request.

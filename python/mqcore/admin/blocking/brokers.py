@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 
 from mqcore.admin import brokers as asynchronous
-from mqcore.admin.results import ClusterInfo, Connected, CounterWindow, ReplicationStatus
+from mqcore.admin.results import (
+    ClusterInfo,
+    Connected,
+    CounterWindow,
+    HandOver,
+    ReplicationStatus,
+)
 from mqcore.client.blocking.loop_thread import LoopThread
 
 __all__ = ["Brokers"]
@@ -59,3 +65,26 @@ class Brokers:
     def producers(self, address: str, group: str) -> list[Connected]:
         """Returns the members of a producer group that a broker knows (204)."""
         return self._thread.run(lambda: self._core.producers(address, group))
+
+    def hand_over(self, address: str, to: str | None = None) -> HandOver:
+        """Lets a master under a controller hand its role to a slave; returns how far it is.
+
+        It goes on by itself: `handed_over` returns how far, until `is_over`.
+
+        Args:
+            address: The master, a broker of mqcore.
+            to: The address of the slave; None for the one in sync that has most.
+
+        Raises:
+            ResponseError: It cannot be handed over now; nothing has changed.
+            UsageError: An address is no text.
+        """
+        return self._thread.run(lambda: self._core.hand_over(address, to))
+
+    def plan_hand_over(self, address: str, to: str | None = None) -> HandOver:
+        """Returns to whom a master would hand its role; changes nothing. See `hand_over`."""
+        return self._thread.run(lambda: self._core.plan_hand_over(address, to))
+
+    def handed_over(self, address: str) -> HandOver:
+        """Returns how far the last hand-over of a broker of mqcore is."""
+        return self._thread.run(lambda: self._core.handed_over(address))

@@ -2,6 +2,7 @@
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.membership_changes import MembershipChanges
+from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.processors.assignments import Assignments
 from mqcore.broker.processors.clients import Clients
 from mqcore.broker.processors.forwards import Forwards
@@ -14,6 +15,7 @@ from mqcore.broker.processors.offset_admin import OffsetAdmin
 from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
+from mqcore.broker.processors.succession import Succession
 from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
 from mqcore.broker.state import BrokerState
@@ -21,7 +23,7 @@ from mqcore.broker.topic_queues import TopicQueues
 from mqcore.native import native_request_codes
 from mqcore.remoting import AnsweredBy, Dispatcher, Handler, check_handlers, check_native, code_name
 
-__all__ = ["dispatcher_of"]
+__all__ = ["dispatcher_of", "serve_succession"]
 
 
 def dispatcher_of(
@@ -67,6 +69,18 @@ def dispatcher_of(
             for code, handler in handlers.items()
         }
     )
+
+
+def serve_succession(
+    dispatcher: Dispatcher,
+    state: BrokerState,
+    persistence: ConfigPersistence,
+    passing_on: PassingOn,
+) -> None:
+    """Lets a broker's table serve who is master next, and pass on what is for another master."""
+    for code, handler in Succession(state, persistence).handlers().items():
+        dispatcher.on(code, guarded(handler, state))
+    passing_on.join(dispatcher)
 
 
 def _refused_by_role(code: int, handler: Handler, state: BrokerState) -> Handler:

@@ -53,7 +53,8 @@ class GroupAdmin:
         now_ms = self._state.now_ms()
         for group in groups:
             self._state.groups.put(group, now_ms)
-        await self._persistence.groups_changed(group.name for group in groups)
+        names = [group.name for group in groups]
+        await self._persistence.groups_changed(names, must_have=True)
 
     async def all(self, request: Request) -> Command:
         """201: every group."""
@@ -78,7 +79,7 @@ class GroupAdmin:
         if request.flag("removeOffset") or request.flag("cleanOffset"):
             self._state.fast_path.offsets.remove(group=name)
         if self._state.groups.delete(name, self._state.now_ms()):
-            await self._persistence.groups_changed([name])
+            await self._persistence.groups_changed([name], must_have=True)
         return request.answer()
 
     async def forbid(self, request: Request) -> Command:
@@ -89,6 +90,6 @@ class GroupAdmin:
             is_forbidden = not request.flag("readable")
             if not groups.forbid(name, topic, self._state.now_ms(), is_forbidden=is_forbidden):
                 raise RefusedError("too much is forbidden already", code=ResponseCode.SYSTEM_ERROR)
-            await self._persistence.groups_changed([name])
+            await self._persistence.groups_changed([name], must_have=True)
         row = {"group": name, "readable": not groups.is_forbidden(name, topic), "topic": topic}
         return request.answer(remark="", body=compact(row))

@@ -93,7 +93,8 @@ class TopicAdmin:
         now_ms = self._state.now_ms()
         for topic in topics:
             self._state.topics.put(topic, now_ms)
-        await self._persistence.topics_changed(topic.name for topic in topics)
+        names = [topic.name for topic in topics]
+        await self._persistence.topics_changed(names, must_have=True)
 
     def _check(self, topic: TopicConfig) -> None:
         fault = topic_fault(topic.name)
@@ -165,7 +166,7 @@ class TopicAdmin:
     async def _delete(self, name: str) -> None:
         """Deletes one that may be deleted."""
         if self._state.topics.delete(name, self._state.now_ms()):
-            await self._persistence.topics_changed([name])
+            await self._persistence.topics_changed([name], must_have=True)
         self._state.fast_path.offsets.remove(topic=name)
         await asyncio.to_thread(self._state.store.delete_topic, name)
         if self._state.timers is not None:

@@ -10,7 +10,7 @@ from typing import Final
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.native import Command
-from mqcore.remoting import Client, RequestCode
+from mqcore.remoting import Client, Dispatcher, Link
 
 __all__ = ["MasterCalls", "report_as"]
 
@@ -24,10 +24,10 @@ _LOG_EVERY: Final = 60
 class MasterCalls:
     """The requests of one slave to its master."""
 
-    def __init__(self, state: BrokerState) -> None:
-        """Takes the broker."""
+    def __init__(self, state: BrokerState, dispatcher: Dispatcher | None = None) -> None:
+        """Takes the broker, and what serves requests of its master on the same connection."""
         self._state = state
-        self._client = Client(version=state.version)
+        self._client = Client(dispatcher, version=state.version)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -39,9 +39,19 @@ class MasterCalls:
         address = self._state.replicas.master_address
         return "" if address == self._state.address else address
 
-    async def ask(
-        self, address: str, code: RequestCode, ext: Mapping[str, str] | None = None
-    ) -> Command:
+    async def link(self, address: str) -> Link:
+        """Returns the connection to a master.
+
+        Raises:
+            ConnectError: There is none.
+        """
+        return await self._client.link(address, timeout_s=_TIMEOUT_S)
+
+    def open_link(self, address: str) -> Link | None:
+        """Returns the connection to a master, if it is open."""
+        return self._client.open_link(address)
+
+    async def ask(self, address: str, code: int, ext: Mapping[str, str] | None = None) -> Command:
         """Sends a request to a master; returns its answer, whatever its code.
 
         Raises:

@@ -8,12 +8,14 @@ requests and heartbeats go on meanwhile.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from mqcore.broker.name_servers import resolved
 from mqcore.broker.replication.controller_messages import (
     Answer,
     Ask,
+    Member,
     Purpose,
     Standing,
     SyncStateSet,
@@ -37,7 +39,7 @@ from mqcore.errors import MQError
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Client
 
-__all__ = ["ControllerLink"]
+__all__ = ["ControllerLink", "MembershipView"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -235,7 +237,11 @@ class ControllerLink:
             self._beating.discard(ask.address)
 
     async def _ask(self, ask: Ask) -> None:
-        answer = None
+        self._membership.answered(ask, await self.ask(ask), self._now_ms())
+        self._wake.set()
+
+    async def ask(self, ask: Ask) -> Answer | None:
+        """Sends a request; returns its answer, None where none comes in time. Changes nothing."""
         try:
             found = await self._client.call(
                 ask.address,
@@ -244,11 +250,10 @@ class ControllerLink:
                 ask.body,
                 timeout_s=_TIMEOUT_S,
             )
-            answer = Answer(found.code, found.remark or "", found.ext, found.body)
         except MQError as error:
             _log.debug("%s: %s", ask.purpose.name, error.message)
-        self._membership.answered(ask, answer, self._now_ms())
-        self._wake.set()
+            return None
+        return Answer(found.code, found.remark or "", found.ext, found.body)
 
     async def _perform_orders(self) -> None:
         while True:
@@ -263,6 +268,43 @@ class ControllerLink:
         except Exception:
             # What is performed tries again by itself where that helps.
             _log.exception("an order of the controller cannot be performed: %s", order)
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipView:
+    """The controller as a hand-over asks it."""
+
+    membership: Membership
+    link: ControllerLink
+
+    @property
+    def leader(self) -> str:
+        """The address of the controllers' leader; empty while it is not known."""
+        return self.membership.leader
+
+    @property
+    def member(self) -> Member:
+        """Who asks."""
+        return self.membership.member
+
+    @property
+    def own_id(self) -> int:
+        """The id of this broker; -1 for none."""
+        identity = self.membership.identity
+        return -1 if identity is None else identity.broker_id
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last order."""
+        return self.membership.epoch
+
+    async def ask(self, ask: Ask) -> Answer | None:
+        """Asks; returns None where no answer comes."""
+        return await self.link.ask(ask)
+
+    def notified(self, answer: Answer) -> None:
+        """Takes who was elected."""
+        self.link.notified(answer.ext, answer.body)
 
 
 def newest(orders: list[RoleOrder]) -> list[RoleOrder]:

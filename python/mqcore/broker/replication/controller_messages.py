@@ -24,6 +24,7 @@ __all__ = [
     "SyncStateSet",
     "alter_ask",
     "apply_ask",
+    "designate_ask",
     "elect_ask",
     "heartbeat_ask",
     "leader_ask",
@@ -235,6 +236,12 @@ def elect_ask(address: str, member: Member, broker_id: int) -> Ask:
         "designateElect": "false",
     }
     return Ask(address, Purpose.ELECT, ext)
+
+
+def designate_ask(address: str, member: Member, broker_id: int) -> Ask:
+    """1002: elect this one, as a tool asks."""
+    ask = elect_ask(address, member, broker_id)
+    return Ask(address, Purpose.ELECT, {**ask.ext, "designateElect": "true"})
 
 
 def replicas_ask(address: str, member: Member) -> Ask:

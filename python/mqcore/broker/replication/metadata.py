@@ -10,6 +10,10 @@ official slave removes every topic first, a bad one leaves it without.
 How far the master has delivered delayed messages, revived popped ones and asked about transactions
 counts here only when the log has come to where the master's ended then: what it delivered must be
 here, or a slave that becomes master would never deliver it.
+
+A master of mqcore notifies us of a topic or group that it has made, and acknowledges it when it was
+taken here (`TAKE_TABLES`); its offsets are asked for every second. An official one is asked every
+10 s.
 """
 
 import asyncio
@@ -17,6 +21,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
+from typing import TypeAlias
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.consumer_offsets import (
@@ -29,15 +34,28 @@ from mqcore.broker.consumer_offsets import (
 )
 from mqcore.broker.replication.asking import MasterCalls, report_as
 from mqcore.broker.state import BrokerState
-from mqcore.errors import BadJsonError
+from mqcore.broker.table_followers import GROUPS, MODES, TOPICS
+from mqcore.errors import BadJsonError, RefusedError
 from mqcore.model.reading import as_int
 from mqcore.model.relaxed_json import parse_object
-from mqcore.periodic import PeriodicTasks
-from mqcore.remoting import RequestCode, ResponseCode, expect
+from mqcore.native import Command
+from mqcore.periodic import PeriodicTask, PeriodicTasks
+from mqcore.remoting import (
+    Dispatcher,
+    Link,
+    OwnRequestCode,
+    Request,
+    RequestCode,
+    ResponseCode,
+    expect,
+)
 
-__all__ = ["MetadataSync"]
+__all__ = ["Beside", "MetadataSync"]
 
 _log = logging.getLogger("mqcore.broker")
+
+# Takes what a master hands over beside its tables.
+Beside: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 # As the slave of 4.9 asks; one of 5.3 asks once a minute. A topic is unknown here for so long.
 _PERIOD_S = 10.0
@@ -46,6 +64,9 @@ _FIRST_S = 1.0
 _RETRY_S = 1.0
 # Offsets that are handed to the master in a round: a second's work at most; the rest has the next.
 _HANDED_MAX = 4_096
+# Offsets of a master of mqcore are asked for this often, and no more than a part of the time.
+_OFFSETS_S = 1.0
+_OFFSETS_PAUSE_TIMES = 20
 # As long as the log is waited for until progress counts: where it keeps up it is there at once.
 _COME_S = 2.0
 _COME_LOOK_S = 0.05
@@ -56,31 +77,79 @@ _OWN_GROUPS = "CID_RMQ_SYS_"
 class MetadataSync:
     """Follows the tables of a master."""
 
-    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
-        """Prepares; `start` begins."""
+    def __init__(
+        self,
+        state: BrokerState,
+        persistence: ConfigPersistence,
+        *,
+        controller_id: int = 0,
+        beside: Beside | None = None,
+        was_master: bool = False,
+    ) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            state: The broker.
+            persistence: What writes the tables.
+            controller_id: Its id at its controller; 0 without one.
+            beside: Takes what a master hands over beside the tables, with the role.
+            was_master: Whether the broker was the master until now: the next one may lack offsets.
+        """
         self._state = state
         self._persistence = persistence
-        self._calls = MasterCalls(state)
+        self._controller_id = controller_id
+        self._beside = beside
+        dispatcher = Dispatcher({OwnRequestCode.TAKE_TABLES: self._notified})
+        self._calls = MasterCalls(state, dispatcher)
         self._tasks = PeriodicTasks()
+        self._rounds: list[PeriodicTask] = []
+        # One taking of tables after the other: what was asked for first is older.
+        self._taking = asyncio.Lock()
+        # The connection on which the master knows us; None where it is no master of mqcore.
+        self._known_on: Link | None = None
+        self._is_notified = False
         # The offsets of the master, and ours behind them, when they were taken last; what was
         # committed here since we began and the master may not have.
         self._offsets_taken: dict[str, dict[int, int]] = {}
         self._offsets_left: OffsetTable = state.fast_path.offsets.snapshot()
         self._committed: set[tuple[str, int]] = set()
+        if was_master:
+            self._committed = {
+                (key, queue_id)
+                for key, queues in self._offsets_left.items()
+                if not _is_own(key)
+                for queue_id in queues
+            }
         # What counts once the log has come so far.
         self._own_offsets: dict[str, dict[int, int]] = {}
         self._delays: bytes | None = None
 
     def start(self) -> None:
         """Begins, one table after the other."""
-        self._tasks.every(
-            "tables of the master",
-            self._round,
-            period_s=lambda: _PERIOD_S,
-            first_s=_FIRST_S,
-            retry_s=_RETRY_S,
-            report=report_as("the tables of the master were not taken"),
-        )
+        every = self._tasks.every
+        self._rounds = [
+            every(
+                "follow tables",
+                self._follow,
+                period_s=lambda: _OFFSETS_S,
+                first_s=0.0,
+                retry_s=_RETRY_S,
+                report=report_as("the master does not notify of its tables"),
+            ),
+            every(
+                "tables of the master",
+                self._round,
+                period_s=lambda: _PERIOD_S,
+                first_s=_FIRST_S,
+                retry_s=_RETRY_S,
+                report=report_as("the tables of the master were not taken"),
+            ),
+        ]
+
+    def wake(self) -> None:
+        """Asks at once: there is another master."""
+        for each in self._rounds:
+            each.wake()
 
     async def stop(self) -> None:
         """Ends; a table that is being taken is taken whole."""
@@ -89,6 +158,58 @@ class MetadataSync:
 
     async def _round(self) -> float | None:
         return None if await self.sync() else _RETRY_S
+
+    async def _follow(self) -> float | None:
+        """Lets the master know that we take its tables; takes its offsets. Returns the pause."""
+        address = self._calls.address
+        if not address:
+            return None
+        link = await self._calls.link(address)
+        if link is not self._known_on:
+            own = {
+                "address": self._state.address,
+                "controllerId": str(self._controller_id),
+            }
+            answer = await self._calls.ask(address, OwnRequestCode.FOLLOW_TABLES, own)
+            # Another code is one of an official master, or of one that is not master yet.
+            self._is_notified = answer.code == ResponseCode.SUCCESS
+            if self._is_notified or answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                self._known_on = link
+        if not self._is_notified:
+            return None
+        began_s = asyncio.get_running_loop().time()
+        async with self._taking:
+            await self._take(address, RequestCode.GET_ALL_CONSUMER_OFFSET, self._merge_offsets)
+        took_s = asyncio.get_running_loop().time() - began_s
+        return max(_OFFSETS_S, took_s * _OFFSETS_PAUSE_TIMES)
+
+    async def _notified(self, request: Request) -> Command:
+        """TAKE_TABLES: the master has changed tables, or hands its role over."""
+        names = [name for name in request.ext.get("tables", "").split(",") if name]
+        address = self._calls.address
+        if not address or request.link is not self._calls.open_link(address):
+            raise RefusedError("it is not our master", code=ResponseCode.SYSTEM_ERROR)
+        if names:
+            steps = self._steps()
+            async with self._taking:
+                for name in names:
+                    await self._take(address, *steps[name])
+        else:
+            await self.sync()
+            if self._beside is not None:
+                await self._beside(request.body)
+        return request.answer()
+
+    def _steps(self) -> dict[str, tuple[RequestCode, Callable[[bytes], Awaitable[None]]]]:
+        """Returns the tables by name, in the order in which all are taken."""
+        persistence = self._persistence
+        return {
+            TOPICS: (RequestCode.GET_ALL_TOPIC_CONFIG, persistence.follow_topics),
+            "offsets": (RequestCode.GET_ALL_CONSUMER_OFFSET, self._take_offsets),
+            "delays": (RequestCode.GET_ALL_DELAY_OFFSET, self._hold_delays),
+            GROUPS: (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, persistence.follow_groups),
+            MODES: (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, persistence.follow_modes),
+        }
 
     async def sync(self) -> bool:
         """Takes every table once; returns whether the master is known.
@@ -100,22 +221,16 @@ class MetadataSync:
         address = self._calls.address
         if not address:
             return False
-        steps: tuple[tuple[RequestCode, Callable[[bytes], Awaitable[None]]], ...] = (
-            (RequestCode.GET_ALL_TOPIC_CONFIG, self._persistence.follow_topics),
-            (RequestCode.GET_ALL_CONSUMER_OFFSET, self._take_offsets),
-            (RequestCode.GET_ALL_DELAY_OFFSET, self._hold_delays),
-            (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._persistence.follow_groups),
-            (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, self._persistence.follow_modes),
-        )
-        self._delays = None
-        for code, take in steps:
-            await self._take(address, code, take)
-        end = await self._end_of_master(address)
-        if end is None or await self._has_come_to(end):
-            async with self._tasks.step:
-                await self._take_progress()
-        self._state.replicas.synced_ms = self._state.now_ms()
-        return True
+        async with self._taking:
+            self._delays = None
+            for code, take in self._steps().values():
+                await self._take(address, code, take)
+            end = await self._end_of_master(address)
+            if end is None or await self._has_come_to(end):
+                async with self._tasks.step:
+                    await self._take_progress()
+            self._state.replicas.synced_ms = self._state.now_ms()
+            return True
 
     async def _take(
         self, address: str, code: RequestCode, take: Callable[[bytes], Awaitable[None]]
@@ -131,13 +246,17 @@ class MetadataSync:
             raise BadJsonError(f"{code.name} of {address}: {error}") from error
 
     async def _take_offsets(self, body: bytes) -> None:
+        """The same, and writes them."""
+        await self._merge_offsets(body)
+        await self._persistence.save_offsets()
+
+    async def _merge_offsets(self, body: bytes) -> None:
         """Takes the offsets of the master; what was committed here since the last time stays."""
         table = await asyncio.to_thread(parse_offsets, body)
         own = {key: queues for key, queues in table.items() if _is_own(key)}
         rest = {key: table[key] for key in table.keys() - own.keys()}
         ahead = await asyncio.to_thread(self.follow_offsets, rest)
         self._own_offsets = own
-        await self._persistence.save_offsets()
         await self._hand_offsets(ahead)
 
     def follow_offsets(self, table: dict[str, dict[int, int]]) -> dict[tuple[str, int], int]:

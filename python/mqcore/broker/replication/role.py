@@ -3,6 +3,7 @@
 Knows the parts and their order; nothing of what each does.
 """
 
+import asyncio
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from mqcore.broker.replication.orders import (
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
+from mqcore.model.reading import as_dict, as_list
+from mqcore.model.relaxed_json import parse_object
 from mqcore.native import ReplicationEpochs, ReplicationMaster
 from mqcore.remoting import Server, listen_as
 
@@ -28,6 +31,10 @@ _log = logging.getLogger("mqcore.broker")
 
 # `MixAll.brokerVIPChannel`: the second port of an official broker is so far below its first.
 _VIP_DISTANCE = 2
+# The timers of a master that hands over are where it was after a round or two; without any message
+# of their own there is nothing to wait for.
+_TIMERS_TRIES = 3
+_TIMERS_AGAIN_S = 0.02
 # Below the directory of the store, where the setting names no other place.
 _EPOCH_FILE = "epochFileCheckpoint"
 
@@ -132,14 +139,50 @@ class Replication:
         self._follower = MasterFollower(self._state, own_id)
         self._follower.start()
         if self._tables is None:
-            self._follow_tables()
+            self._follow_tables(own_id)
+        else:
+            self._tables.wake()
 
-    def _follow_tables(self) -> None:
+    async def step_down(self, order: Follow, own_id: int) -> None:
+        """Follows an elected master with the log that this one had as master, at rest.
+
+        What it has more than the new master is found at the connection, and cut as ever.
+
+        Raises:
+            StoreError: A thread cannot be started.
+        """
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.stop()
+        self._state.replicas.elect(order.master_address, order.ha_address)
+        self._follower = MasterFollower(self._state, own_id)
+        self._follower.start()
+        self._follow_tables(own_id, was_master=True)
+
+    def _follow_tables(self, own_id: int = 0, *, was_master: bool = False) -> None:
         assert self._persistence is not None
-        self._tables = MetadataSync(self._state, self._persistence)
+        self._tables = MetadataSync(
+            self._state,
+            self._persistence,
+            controller_id=own_id,
+            beside=self._take_beside,
+            was_master=was_master,
+        )
         self._tables.start()
         self._timers = TimersOfMaster(self._state, self._persistence)
         self._timers.start()
+
+    async def _take_beside(self, body: bytes) -> None:
+        """Takes what a master hands over with its role beside the tables: timers and locks."""
+        state, timers = self._state, self._timers
+        if timers is not None and state.settings.has_timers:
+            for _ in range(_TIMERS_TRIES):
+                if await timers.follow():
+                    break
+                await asyncio.sleep(_TIMERS_AGAIN_S)
+        rows = as_list(parse_object(body).get("locks")) if body else []
+        for group in state.locks.take(map(as_dict, rows), state.now_ms()):
+            state.fast_path.set_group_lock(group, state.locks.until_ms(group))
 
     async def _listen_for_tables(self, server: Server) -> None:
         """Listens at the second port of official brokers, which their slaves ask for topics.

@@ -18,6 +18,9 @@ pub use crate::commit_log::WholeRecords;
 /// Why a slave refuses appends of its own.
 pub(super) const FOLLOWS_CAUSE: &str = "slave";
 
+/// Why a master that hands its role over refuses appends.
+const RESTS_CAUSE: &str = "hand-over";
+
 /// What a send has of replicas now, where acknowledgements wait for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standby {
@@ -96,6 +99,19 @@ impl<D: Disk, C: Clock> Replica<D, C> {
         let reason = "the store follows a master (brokerRole=SLAVE)".to_owned();
         self.refusals.set(FOLLOWS_CAUSE, Some(reason));
         self.follows.store(true, Ordering::Release);
+        self.refusals.set(RESTS_CAUSE, None);
+    }
+
+    /// Lets a master's log take no append until [`Replica::go_on`], or until it follows another one: its
+    /// role is handed over. What has begun on another thread is not waited for.
+    pub fn rest(&self) {
+        let reason = "the role of the master is being handed over".to_owned();
+        self.refusals.set(RESTS_CAUSE, Some(reason));
+    }
+
+    /// Takes appends again after [`Replica::rest`].
+    pub fn go_on(&self) {
+        self.refusals.set(RESTS_CAUSE, None);
     }
 
     /// Whether the store is a slave's.

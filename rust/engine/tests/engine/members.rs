@@ -7,7 +7,7 @@ use mqcore_engine::clock::ManualClock;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::twin::{Bound, TwinDisk};
 use mqcore_engine::error::{Error, Result};
-use mqcore_engine::store::{OpenHow, Store};
+use mqcore_engine::store::{OpenHow, Store, WholeRecords};
 use mqcore_record::{Host, Message};
 
 type TwinStore = Store<TwinDisk, ManualClock>;
@@ -165,4 +165,68 @@ fn whenever_the_power_goes_during_a_cut_the_log_opens_and_is_cut_again() {
         }
     }
     assert!(images > 100, "{images}");
+}
+
+#[test]
+fn a_master_at_rest_takes_no_append_and_goes_on_or_follows() {
+    let disk = TwinDisk::new();
+    let store = open(&disk, OpenHow::RefuseDamage).unwrap();
+    lead(&store);
+    append(&store, 1).unwrap();
+    let end = store.replica().appended();
+    store.replica().rest();
+    let refused = append(&store, 2).unwrap_err();
+    assert!(refused.to_string().contains("handed over"), "{refused}");
+    assert_eq!(store.replica().appended(), end);
+    store.replica().go_on();
+    append(&store, 3).unwrap();
+    store.replica().rest();
+    store.replica().follow();
+    assert!(store.replica().follows());
+    let refused = append(&store, 4).unwrap_err();
+    // The reason is that of a slave alone: it heals when the store leads again.
+    assert!(!refused.to_string().contains("handed over"), "{refused}");
+    lead(&store);
+    append(&store, 5).unwrap();
+}
+
+#[test]
+fn a_master_that_handed_over_grows_by_the_bytes_of_the_next_one() {
+    let (first_disk, heir_disk) = (TwinDisk::new(), TwinDisk::new());
+    let first = open(&first_disk, OpenHow::RefuseDamage).unwrap();
+    let heir = open(&heir_disk, OpenHow::RefuseDamage).unwrap();
+    lead(&first);
+    for number in 0..5 {
+        append(&first, number).unwrap();
+    }
+    heir.replica().follow();
+    ship(&first, &heir);
+    first.replica().rest();
+    lead(&heir);
+    for number in 5..30 {
+        append(&heir, number).unwrap();
+    }
+    first.replica().follow();
+    ship(&heir, &first);
+    for store in [&first, &heir] {
+        store.replica().confirm(None);
+        dispatch(store);
+    }
+    let bounds = |store: &TwinStore| store.topics().bounds(b"T", 0).unwrap().unwrap();
+    assert_eq!(bounds(&first), bounds(&heir));
+    assert_eq!(bounds(&first).max, 30);
+}
+
+/// Copies what `to` lacks of the log of `from`, whole records of one file at a time.
+fn ship(from: &TwinStore, to: &TwinStore) {
+    while to.replica().appended() < from.replica().appended() {
+        let at = to.replica().appended();
+        let chunk = from.replica().range(at, 1 << 20).unwrap().unwrap();
+        let bytes = chunk.bytes.as_bytes();
+        let whole = WholeRecords {
+            end: at + bytes.len() as u64,
+            store_ms: Some(1),
+        };
+        to.replica().append(at, &[bytes], whole).unwrap();
+    }
 }

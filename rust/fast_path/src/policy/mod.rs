@@ -340,6 +340,9 @@ pub struct Broker {
     pub refuse_pulls: Option<Refusal>,
     /// Whether Python looks at every request first.
     pub needs_check: bool,
+    /// Whether requests that the master alone may execute go to Python: another broker is master, or
+    /// soon is.
+    pub passes_on: bool,
     /// Whether pulls are held as long as the consumer asks.
     pub is_long_polling: bool,
     /// How long they are held otherwise, ms.
@@ -386,6 +389,7 @@ impl Default for Broker {
             refuse_sends: None,
             refuse_pulls: None,
             needs_check: false,
+            passes_on: false,
             is_long_polling: true,
             short_polling_ms: 1_000,
             is_replica_readable: false,

@@ -109,10 +109,15 @@ impl Pops {
     }
 
     /// Wakes those that something came for, whose time is over, and that the check looks after; asks
-    /// again what was asked.
-    pub(crate) fn wake<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
-        self.pop.polling.wake_all(cx.now_ms);
+    /// again what was asked. Pops are over at `due_ms`; whether none of these is left.
+    pub(crate) fn wake<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        due_ms: u64,
+    ) -> bool {
+        let are_all_woken = self.pop.polling.wake_all(due_ms, cx.now_ms);
         self.notification.run_due(cx, &self.shards);
+        are_all_woken
     }
 
     /// Runs those that wait for this turn, those among them that other loops have woken.

@@ -68,20 +68,23 @@ impl PopLongPolling {
         }
     }
 
-    /// Wakes pops that something came for, whose time is over, and that the check looks after.
-    pub(super) fn wake_all(&mut self, now_ms: u64) {
+    /// Wakes pops that something came for, whose time is over at `due_ms`, and that the check looks after;
+    /// whether none whose time is over is left.
+    pub(super) fn wake_all(&mut self, due_ms: u64, now_ms: u64) -> bool {
         // Each kind has its own part, so that one does not wait for another to end.
         let mut slice = Slice::new(POPS_WORK);
         while let Some(pop) = self.polls.next_woken(&mut slice) {
             self.later.push_back(pop);
         }
         let mut slice = Slice::new(POPS_WORK);
-        while let Some(pop) = self.polls.next_due(now_ms, &mut slice) {
+        while let Some(pop) = self.polls.next_due(due_ms, &mut slice) {
             self.later.push_back(pop);
         }
+        let are_all_woken = !slice.is_spent();
         while let Some(pop) = self.polls.next_checked(now_ms, &mut slice) {
             self.later.push_back(pop);
         }
+        are_all_woken
     }
 
     /// When a drain has something to do, ms.

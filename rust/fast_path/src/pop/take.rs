@@ -208,7 +208,12 @@ impl PopProcessor {
             self.polling.wake(merge, line);
             return;
         }
-        let (steps, retry) = steps_of(cx.policy, &pop, self.lot(100));
+        let (steps, retry) = if cx.policy.broker.passes_on {
+            // Another broker is master, or soon is: who asks again is given something there.
+            (Vec::new(), None)
+        } else {
+            steps_of(cx.policy, &pop, self.lot(100))
+        };
         let queues = cx.policy.broker.pops.revive_queues;
         let revive_queue = if pop.is_ordered {
             ORDER_QUEUE
@@ -353,7 +358,8 @@ impl PopProcessor {
             all: rules.held_max,
             per_connection: cx.policy.broker.held.per_connection,
         };
-        if pop.poll_ms <= 0 || pop.request_context.is_oneway {
+        let passes_on = cx.policy.broker.passes_on;
+        if passes_on || pop.poll_ms <= 0 || pop.request_context.is_oneway {
             return Some(codes::POLLING_TIMEOUT);
         }
         let left_ms = pop.born_ms.saturating_add(pop.poll_ms) - cx.store.wall_ms();

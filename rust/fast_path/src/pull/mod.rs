@@ -375,12 +375,17 @@ impl PullProcessor {
         }
     }
 
-    /// Runs pulls whose time is over, as far as one turn goes.
-    pub(crate) fn run_due<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
+    /// Runs pulls whose time is over at `due_ms`, as far as one turn goes; whether none is left.
+    pub(crate) fn run_due<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        due_ms: u64,
+    ) -> bool {
         let mut slice = Slice::new(DUE_WORK);
-        while let Some(pull) = self.holds.next_due(cx.now_ms, &mut slice) {
+        while let Some(pull) = self.holds.next_due(due_ms, &mut slice) {
             self.run_held(cx, pull, &mut slice);
         }
+        !slice.is_spent()
     }
 
     fn run_held<D: Disk, C: Clock>(

@@ -84,7 +84,8 @@ fn a_held_pop_is_woken_by_what_comes() {
     popping.around.append("t", 0, b"one");
     popping.pops.arrived("t", 0, &[]);
     let mut cx = popping.around.context();
-    popping.pops.wake(&mut cx);
+    let due_ms = cx.now_ms;
+    popping.pops.wake(&mut cx, due_ms);
     popping.pops.run_later(&mut cx);
     assert_eq!(popping.around.answer().0, codes::SUCCESS);
     assert!(!popping.pops.is_waited_at("t", 0));

@@ -48,7 +48,8 @@ impl Pulls {
     fn drain(&mut self) {
         let mut cx = self.around.context();
         self.processor.run_woken(&mut cx);
-        self.processor.run_due(&mut cx);
+        let due_ms = cx.now_ms;
+        self.processor.run_due(&mut cx, due_ms);
     }
 }
 

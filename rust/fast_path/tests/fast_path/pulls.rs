@@ -422,3 +422,34 @@ fn a_slow_consumer_is_sent_to_the_broker_for_slow_ones() {
         reported(21, "3")
     );
 }
+
+#[test]
+fn what_is_held_is_let_go_once_when_requests_are_for_another_master() {
+    let mut serving = filled(1);
+    let wait = [
+        ("sysFlag", "2"),
+        ("queueOffset", "1"),
+        ("suspendTimeoutMillis", "20000"),
+    ];
+    for opaque in 0..300 {
+        serving.feed(&pull_with(opaque, &wait));
+    }
+    assert!(serving.answers().is_empty());
+    let broker = Broker::clone(&serving.fast_path.policy.broker);
+    serving.fast_path.decide_broker(Broker {
+        passes_on: true,
+        ..broker
+    });
+    while serving.fast_path.next_deadline_ms() == Some(0) {
+        serving.drain();
+    }
+    assert_eq!(serving.number("held"), 0);
+    let answers = serving.answers();
+    assert_eq!(answers.len(), 300);
+    assert!(answers.iter().all(|answer| answer.code == 19));
+    // Who asks again waits as ever, and is given what comes with the log.
+    serving.feed(&pull_with(1_000, &wait));
+    serving.drain();
+    assert!(serving.answers().is_empty());
+    assert_eq!(serving.ask(&pull_with(1_001, &[])).code, 0);
+}

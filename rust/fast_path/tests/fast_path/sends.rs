@@ -7,7 +7,7 @@ use mqcore_record::batch::{Item, encode as encode_item};
 use mqcore_record::properties::{lookup, pairs};
 use mqcore_record::{CrcCheck, RecordView};
 
-use crate::serving::{STAMP, START_MS, Serving, TOPIC, commands, response, send_with};
+use crate::serving::{STAMP, START_MS, Serving, TOPIC, commands, request, response, send_with};
 
 fn property(view: &RecordView<'_>, name: &str) -> Option<String> {
     lookup(view.properties, name).map(|value| String::from_utf8(value.to_vec()).unwrap())
@@ -424,4 +424,34 @@ fn delayed_messages_come_out_when_due_once_and_as_they_went_in() {
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!((view.topic_str().as_ref(), view.queue_id), ("t", 1));
     assert_eq!(view.born_timestamp_ms, 1_700_000_000_000);
+}
+
+#[test]
+fn what_is_for_another_master_is_handed_over_whoever_has_decided_on_it() {
+    let mut serving = serving();
+    let broker = Broker::clone(&serving.fast_path.policy.broker);
+    serving.fast_path.decide_broker(Broker {
+        passes_on: true,
+        ..broker.clone()
+    });
+    serving.feed(&send_with(1, &[], b"x"));
+    let commit = [
+        ("consumerGroup", "g"),
+        ("topic", "t"),
+        ("queueId", "0"),
+        ("commitOffset", "1"),
+    ];
+    serving.feed(&request(15, 2, &commit, b""));
+    let escalated = serving.fast_path.take_escalated();
+    assert!(serving.answers().is_empty());
+    let reasons: Vec<_> = escalated.iter().map(|each| &each.escalation).collect();
+    assert_eq!(reasons, [&Escalation::PassOn, &Escalation::PassOn]);
+    let send = escalated.into_iter().next().unwrap().command;
+    let execute =
+        |serving: &mut Serving, command| serving.fast_path.execute(serving.client, command, 0);
+    assert!(!execute(&mut serving, send.clone()), "decided on or not");
+    assert_eq!(serving.number("sends"), 0);
+    serving.fast_path.decide_broker(broker);
+    assert!(execute(&mut serving, send));
+    assert_eq!(serving.answers().remove(0).code, 0);
 }

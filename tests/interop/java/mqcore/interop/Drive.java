@@ -90,6 +90,7 @@ public final class Drive {
             case "send" -> producers.send(call);
             case "recall" -> producers.recall(call);
             case "flood" -> producers.flood(call);
+            case "failures" -> producers.failures(call);
             case "flooded" -> producers.flooded(call);
             case "acknowledged" -> producers.acknowledged(call);
             case "view" -> producers.view(call);

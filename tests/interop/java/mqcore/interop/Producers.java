@@ -34,7 +34,7 @@ final class Producers {
         DefaultMQProducer producer = new DefaultMQProducer(call.text("group"));
         producer.setNamesrvAddr(call.text("namesrv"));
         producer.setInstanceName(call.name);
-        producer.setPollNameServerInterval(Drive.POLL_MS);
+        producer.setPollNameServerInterval(call.number("poll_ms", Drive.POLL_MS));
         producer.setSendMsgTimeout(call.number("timeout_ms", TIMEOUT_MS));
         producer.setRetryTimesWhenSendFailed(call.number("retries", 2));
         producer.setCompressMsgBodyOverHowmuch(call.number("compress_over", 1 << 23));
@@ -150,20 +150,23 @@ final class Producers {
     /** Sends without a pause on some threads and notes what was acknowledged. */
     private static final class Flood {
         final List<String> acknowledged = Collections.synchronizedList(new ArrayList<>());
+        final List<String> failures = Collections.synchronizedList(new ArrayList<>());
         final List<Thread> threads = new ArrayList<>();
         volatile boolean isOver;
 
-        Flood(DefaultMQProducer producer, String topic, String prefix, int threadCount) {
-            for (int number = 0; number < threadCount; number++) {
-                String begin = prefix + "-" + number + "-";
-                Thread thread = new Thread(() -> pour(producer, topic, begin), "flood");
+        Flood(DefaultMQProducer producer, Call call) {
+            String topic = call.text("topic");
+            int pauseMs = call.number("pause_ms", 0);
+            for (int number = 0; number < call.number("threads", 4); number++) {
+                String begin = call.text("body") + "-" + number + "-";
+                Thread thread = new Thread(() -> pour(producer, topic, begin, pauseMs), "flood");
                 thread.setDaemon(true);
                 thread.start();
                 threads.add(thread);
             }
         }
 
-        private void pour(DefaultMQProducer producer, String topic, String begin) {
+        private void pour(DefaultMQProducer producer, String topic, String begin, int pauseMs) {
             for (int i = 0; !isOver; i++) {
                 String body = begin + i;
                 try {
@@ -171,9 +174,13 @@ final class Producers {
                         producer.send(new Message(topic, body.getBytes(StandardCharsets.UTF_8)));
                     if (sent.getSendStatus() == SendStatus.SEND_OK) {
                         acknowledged.add(body);
+                    } else {
+                        failures.add(body + ": " + sent.getSendStatus());
                     }
+                    Thread.sleep(pauseMs);
                 } catch (Exception e) {
                     // A broker that is gone acknowledges nothing; whoever floods goes on.
+                    failures.add(body + ": " + e);
                     Thread.yield();
                 }
             }
@@ -181,9 +188,17 @@ final class Producers {
     }
 
     List<?> flood(Call call) {
-        floods.put(call.name, new Flood(producer(call), call.text("topic"), call.text("body"),
-            call.number("threads", 4)));
+        floods.put(call.name, new Flood(producer(call), call));
         return List.of();
+    }
+
+    /** What a flood could not have acknowledged so far. */
+    List<?> failures(Call call) {
+        List<Object> failures = new ArrayList<>();
+        for (String failure : new ArrayList<>(floods.get(call.name).failures)) {
+            failures.add(Map.of("failure", failure));
+        }
+        return failures;
     }
 
     List<?> acknowledged(Call call) throws Exception {
