@@ -173,6 +173,9 @@ class BrokerFields:
     queue_files_open_max: Annotated[int, "queueFilesOpenMax"]
     address_server: Annotated[str, "rocketmq.namesrv.domain"]
     address_server_group: Annotated[str, "rocketmq.namesrv.domain.subgroup"]
+    copies_files: Annotated[bool, "refillEnable"]
+    copied_streams: Annotated[int, "refillStreams"]
+    copied_bytes_per_second_max: Annotated[int, "refillBytesPerSecond"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

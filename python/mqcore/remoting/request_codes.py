@@ -317,6 +317,8 @@ class OwnRequestCode(IntEnum):
 
     # A message of the consensus of controllers; its body, and that of its answer, are theirs alone.
     CONTROLLER_MESSAGE = 1_480_001
+    # A slave asks its master whether whole files of its log may be copied at its port for slaves.
+    REFILL_OFFER = 1_480_301
 
 
 # By number.

@@ -5,10 +5,11 @@ Knows sockets and times; the connection itself is given to the extension.
 
 import asyncio
 import logging
-import socket
 
 from mqcore.broker.policy import fill_broker
 from mqcore.broker.replicas import HEARTBEAT_MIN_MS
+from mqcore.broker.replication.connecting import connected
+from mqcore.broker.replication.refilling import Offer, Refilling, offer_of
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.native import ReplicationSlave
@@ -18,8 +19,6 @@ __all__ = ["MasterFollower", "ha_address_of"]
 
 _log = logging.getLogger("mqcore.broker")
 
-# As long as the official slave waits for a connection.
-_CONNECT_TIMEOUT_S = 5.0
 # Between a connection that ended and the next try: an official slave waits 5 s. A master that was
 # started again is followed sooner, and one that refuses us is not asked in a circle.
 _RETRY_S = 1.0
@@ -137,10 +136,13 @@ class MasterFollower:
 
     async def _follow(self, address: str) -> str:
         """Follows until the connection ends; returns why it did."""
+        why = await self._refill(address)
+        if why:
+            return why
         try:
-            connected = await _connected(address)
+            made = await connected(address)
             self._ended.clear()
-            descriptor = connected.detach()
+            descriptor = made.detach()
             await asyncio.to_thread(self._slave.follow, descriptor, address)
         except OSError as error:
             return error.strerror or str(error) or "no connection in time"
@@ -153,6 +155,38 @@ class MasterFollower:
         finally:
             self._note_master(is_there=False)
         return self._state.replicas.ended
+
+    async def _refill(self, address: str) -> str:
+        """Copies whole files where the log has nothing, or ends with one.
+
+        A master of RocketMQ gives none: a fresh log then begins where that master lets it.
+
+        Returns:
+            Why the log is not to be followed yet; empty where it may be.
+        """
+        state = self._state
+        settings = state.settings
+        if not settings.copies_files or settings.replication_begins_late:
+            return ""
+        refilling = Refilling(
+            state.store, epochs=state.replicas.epochs, streams=settings.copied_streams
+        )
+        if not refilling.may_begin:
+            return ""
+        asked = state.replicas.master_address
+        offer = await offer_of(self._client, asked) if asked else Offer.UNKNOWN
+        if offer is Offer.LATER:
+            return f"{asked} does not say whether it gives whole files of its log"
+        if offer is Offer.UNKNOWN:
+            _log.info("the master gives no whole files of its log, or is not known by name")
+            return ""
+        self._note_master(is_there=True)
+        state.replicas.refilling = refilling
+        try:
+            return await refilling.run(address)
+        finally:
+            state.replicas.refilling = None
+            self._note_master(is_there=False)
 
     def _note_master(self, *, is_there: bool) -> None:
         """Lets pulls be answered by whether consumers can go to the master."""
@@ -177,25 +211,3 @@ def ha_address_of(address: str, config: bytes) -> str:
     if found.get("listenPort") == "0" and int(port) == 0:
         return ""
     return f"{found.get('brokerIP2') or host}:{int(port) or int(own_port) + 1}"
-
-
-async def _connected(address: str) -> socket.socket:
-    """Returns a connected socket.
-
-    Raises:
-        OSError: There is no connection, or none in time.
-    """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-    family, kind, protocol, _, target = found[0]
-    made = socket.socket(family, kind, protocol)
-    try:
-        made.setblocking(False)
-        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            await loop.sock_connect(made, target)
-    except BaseException:
-        made.close()
-        raise
-    return made
