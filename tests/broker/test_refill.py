@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from broker.test_controlled import members
-from broker.test_replication import SLAVE, end_of, equal, fill, ha_address, log_bytes, name_server
+from broker.test_replication import SLAVE, end_of, equal, fill, log_bytes, name_server
 from live_broker import Live, live
 from loops import run_on, until
 from mqcore import Inspection
 from mqcore.broker.processors.replication import ha_status
-from mqcore.native import Store
-from mqcore.remoting import Client, OwnRequestCode, RequestCode, ResponseCode, expect
+from mqcore.remoting import OwnRequestCode, ResponseCode
 
 FILE = 1 << 20
 
@@ -27,7 +26,7 @@ async def fill_files(master: Live, files: int) -> None:
 
 def start_of(slave: Live) -> int:
     """Returns where the log of a broker begins."""
-    return slave.broker.state.store.log_start
+    return slave.broker.state.store.stats().log_start
 
 
 @contextlib.asynccontextmanager
@@ -134,7 +133,7 @@ def test_a_slave_that_is_too_old_is_refused_with_the_command_that_helps(tmp_path
             async with live(tmp_path / "s", namesrvAddr=names, **SLAVE) as slave:
                 await equal(master, slave)
             await fill_files(master, 4)
-            master.broker.state.store.remove_oldest(2)
+            master.broker.state.store.remove_oldest(max_files=2)
             async with live(tmp_path / "s", namesrvAddr=names, **SLAVE) as slave:
                 await until(lambda: "mqcore store refill" in slave.broker.state.replicas.ended)
 

@@ -103,7 +103,7 @@ async def _filled(
         theirs = expect(answer, address).body
         offer = await offer_of(client, address)
     shipping = ha_address_of(address, theirs)
-    if offer is not Offer.GIVEN or not shipping:
+    if offer.what is not Offer.GIVEN or not shipping:
         raise click.ClickException(
             f"{address} gives no whole files: it is no master of mqcore that slaves can reach"
         )

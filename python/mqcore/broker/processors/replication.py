@@ -5,6 +5,7 @@ Knows the bodies of the requests; nothing of connections.
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from mqcore.broker.replication.refilling import LOG_START
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.relaxed_json import compact
@@ -69,7 +70,8 @@ class Replication:
             raise RefusedError(
                 "no slave is served here now", code=ResponseCode.SERVICE_NOT_AVAILABLE
             )
-        return request.answer()
+        start = self._state.store.stats().log_start
+        return request.answer(ext={LOG_START: str(start)})
 
     def status(self, request: Request) -> Command:
         """907: how far each slave is, or how a slave follows."""

@@ -101,12 +101,17 @@ class MasterFollower:
             why = _UNKNOWN if self._state.role.is_controlled else f"{_UNKNOWN}: {_WAY_OUT}"
             if address:
                 why = await self._follow(address)
+            is_refused = bool(address) and loop.time() - began < _REFUSED_WITHIN_S
+            is_early = loop.time() - self._began_s < _ELECTED_WITHIN_S
+            is_elected_now = self._state.role.is_controlled and is_early
+            if is_refused and not is_elected_now and await self._is_too_old():
+                why = f"{why}. {self._way_out_of_age()}"
+                self._state.replicas.ended = why
             if why != reported:
                 _log.warning("the log of the master %s is not followed: %s", address, why)
                 reported = why
-            is_refused = bool(address) and loop.time() - began < _REFUSED_WITHIN_S
             pause_s = _REFUSED_RETRY_S if is_refused else _RETRY_S
-            if self._state.role.is_controlled and loop.time() - self._began_s < _ELECTED_WITHIN_S:
+            if is_elected_now:
                 pause_s = _ELECTED_RETRY_S
             await asyncio.sleep(pause_s)
 
@@ -174,7 +179,7 @@ class MasterFollower:
         if not refilling.may_begin:
             return ""
         asked = state.replicas.master_address
-        offer = await offer_of(self._client, asked) if asked else Offer.UNKNOWN
+        offer = (await offer_of(self._client, asked)).what if asked else Offer.UNKNOWN
         if offer is Offer.LATER:
             return f"{asked} does not say whether it gives whole files of its log"
         if offer is Offer.UNKNOWN:
@@ -187,6 +192,22 @@ class MasterFollower:
         finally:
             state.replicas.refilling = None
             self._note_master(is_there=False)
+
+    async def _is_too_old(self) -> bool:
+        """Returns whether the log ends before that of a master of ours begins."""
+        asked, end = self._state.replicas.master_address, self._state.store.stats().appended
+        if not asked or not end:
+            return False
+        offer = await offer_of(self._client, asked)
+        return offer.what is Offer.GIVEN and end < offer.log_start
+
+    def _way_out_of_age(self) -> str:
+        asked, store_dir = self._state.replicas.master_address, self._state.settings.store_dir
+        return (
+            "The master's log begins behind the end of ours. Stop this broker, begin anew with "
+            f"`mqcore store refill --set-aside --from {asked} {store_dir}`, which keeps the old "
+            "log, and start it"
+        )
 
     def _note_master(self, *, is_there: bool) -> None:
         """Lets pulls be answered by whether consumers can go to the master."""

@@ -12,10 +12,10 @@ from enum import Enum
 from mqcore.broker.replication.connecting import connected
 from mqcore.clock import monotonic_ms
 from mqcore.errors import MQError
-from mqcore.native import NativeStore, RefillProgress, ReplicationEpochs, ReplicationRefill
+from mqcore.native import RefillProgress, ReplicationEpochs, ReplicationRefill, Store
 from mqcore.remoting import Client, OwnRequestCode, ResponseCode
 
-__all__ = ["Offer", "RefillFigures", "Refilling", "offer_of"]
+__all__ = ["LOG_START", "Offer", "Offered", "RefillFigures", "Refilling", "offer_of"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -28,12 +28,29 @@ _MIB = 1 << 20
 _MS_PER_S = 1_000
 
 
+# Where the log of a master begins, in its answer.
+LOG_START = "logStart"
+
+
 class Offer(Enum):
     """What a master says when it is asked for whole files."""
 
     GIVEN = "given"
     UNKNOWN = "unknown"
     LATER = "later"
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The answer of a master.
+
+    Attributes:
+        what: Whether it gives whole files.
+        log_start: First physical offset of its log; 0 where it does not say.
+    """
+
+    what: Offer
+    log_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +78,7 @@ class RefillFigures:
         return (self.total_bytes - self.done_bytes) // max(1, self.bytes_per_second)
 
 
-async def offer_of(client: Client, address: str) -> Offer:
+async def offer_of(client: Client, address: str) -> Offered:
     """Asks a broker whether it gives whole files of its log.
 
     Args:
@@ -69,22 +86,24 @@ async def offer_of(client: Client, address: str) -> Offer:
         address: Where the broker answers requests.
 
     Returns:
-        `UNKNOWN` of a broker of RocketMQ; `LATER` where it may give them in a while.
+        What it says: `UNKNOWN` of a broker of RocketMQ; `LATER` where it may give them in a while.
     """
     try:
         answer = await client.call(address, OwnRequestCode.REFILL_OFFER, timeout_s=_ASK_TIMEOUT_S)
     except MQError:
-        return Offer.LATER
+        return Offered(Offer.LATER)
     if answer.code == ResponseCode.SUCCESS:
-        return Offer.GIVEN
-    return Offer.LATER if answer.code == ResponseCode.SERVICE_NOT_AVAILABLE else Offer.UNKNOWN
+        start = answer.ext.get(LOG_START, "")
+        return Offered(Offer.GIVEN, int(start) if start.isdecimal() else 0)
+    is_late = answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    return Offered(Offer.LATER if is_late else Offer.UNKNOWN)
 
 
 class Refilling:
     """One refill of a store, from its begin to its end."""
 
     def __init__(
-        self, store: NativeStore, *, epochs: ReplicationEpochs | None, streams: int
+        self, store: Store, *, epochs: ReplicationEpochs | None, streams: int
     ) -> None:
         """Prepares.
 
