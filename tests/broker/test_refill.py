@@ -7,6 +7,7 @@ from pathlib import Path
 
 from broker.test_controlled import members
 from broker.test_replication import SLAVE, end_of, equal, fill, log_bytes, name_server
+from interop.processes import free_port
 from live_broker import Live, live
 from loops import run_on, until
 from mqcore import Inspection
@@ -88,12 +89,11 @@ def test_a_setting_leaves_it_as_in_rocketmq(tmp_path: Path) -> None:
 
 def test_after_a_kill_of_either_the_copy_goes_on(tmp_path: Path) -> None:
     async def run() -> int:
-        port = "0"
         async with name_server(tmp_path) as names, contextlib.AsyncExitStack() as rest:
             keys = {"namesrvAddr": names, "refillBytesPerSecond": str(2 * FILE)}
-            keys["deduplicationWindowMinutes"] = "0"
+            keys |= {"deduplicationWindowMinutes": "0", "listenPort": str(free_port())}
+            keys["haListenPort"] = str(free_port())
             master = await rest.enter_async_context(live(tmp_path / "m", **keys))
-            port = str(master.broker.state.replicas.port)
             await fill_files(master, 7)
             for killed in ("slave", "master"):
                 slave = await rest.enter_async_context(
@@ -109,9 +109,7 @@ def test_after_a_kill_of_either_the_copy_goes_on(tmp_path: Path) -> None:
                     assert ha_status(master.broker.state)["fileCopies"]
                 await (slave if killed == "slave" else master).broker.abandon()
                 if killed == "master":
-                    master = await rest.enter_async_context(
-                        live(tmp_path / "m", haListenPort=port, **keys)
-                    )
+                    master = await rest.enter_async_context(live(tmp_path / "m", **keys))
                 else:
                     await slave.broker.stop()
             await equal(master, slave)
