@@ -1,4 +1,4 @@
-"""A slave that holds nothing copies whole files of its master's log; and what keeps it from that."""
+"""A slave that holds nothing copies whole files of its master's log, whatever ends meanwhile."""
 
 import asyncio
 import contextlib
@@ -28,6 +28,11 @@ async def fill_files(master: Live, files: int) -> None:
 def start_of(slave: Live) -> int:
     """Returns where the log of a broker begins."""
     return slave.broker.state.store.stats().log_start
+
+
+async def grown(slave: Live, end: int) -> None:
+    """Returns when the log of a slave has come to an offset."""
+    await until(lambda: end_of(slave) >= end)
 
 
 @contextlib.asynccontextmanager
@@ -101,7 +106,7 @@ def test_after_a_kill_of_either_the_copy_goes_on(tmp_path: Path) -> None:
                 )
                 before = end_of(slave)
                 async with at_work(master):
-                    await until(lambda end=before, one=slave: end_of(one) >= end + FILE)
+                    await grown(slave, before + FILE)
                     assert end_of(slave) < 7 * FILE, "in the middle"
                     shown = ha_status(slave.broker.state)["haClientRuntimeInfo"]
                     assert isinstance(shown, dict)

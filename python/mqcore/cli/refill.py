@@ -90,9 +90,7 @@ def _move(directory: Path, settings: dict[str, str]) -> None:
     click.echo(f"the old log is in {aside}")
 
 
-async def _filled(
-    directory: Path, address: str, streams: int, settings: dict[str, str]
-) -> int:
+async def _filled(directory: Path, address: str, streams: int, settings: dict[str, str]) -> int:
     from mqcore.broker.replication.following import ha_address_of
     from mqcore.broker.replication.refilling import Offer, Refilling, offer_of
     from mqcore.native import ReplicationEpochs, Store
@@ -133,7 +131,7 @@ def _setting(config: bytes, key: str) -> str:
 
 
 async def _shown(refilling: "Refilling", shipping: str) -> str:
-    """Copies, with a progress bar on a terminal; returns why it ended before everything is there."""
+    """Copies, with a progress bar on a terminal; returns why it ended too early."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -102,9 +102,7 @@ async def offer_of(client: Client, address: str) -> Offered:
 class Refilling:
     """One refill of a store, from its begin to its end."""
 
-    def __init__(
-        self, store: Store, *, epochs: ReplicationEpochs | None, streams: int
-    ) -> None:
+    def __init__(self, store: Store, *, epochs: ReplicationEpochs | None, streams: int) -> None:
         """Prepares.
 
         Args:

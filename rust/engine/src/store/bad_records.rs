@@ -83,8 +83,11 @@ pub fn replace_bad_record<D: Disk>(
     let chain = open_chain(disk, &config, Open::Write)?;
     let at = theirs.physical_offset;
     let file_start = round_down(at, chain.segment_len_bytes());
-    let bad = find(&chain, file_start.max(chain.start()))?.filter(|bad| bad.physical_offset == at);
-    let Some(bad) = bad else {
+    let mut bad = find(&chain, file_start.max(chain.start()))?;
+    while let Some(earlier) = bad.as_ref().filter(|bad| bad.physical_offset < at) {
+        bad = find(&chain, earlier.next_whole)?;
+    }
+    let Some(bad) = bad.filter(|bad| bad.physical_offset == at) else {
         return Err(refused(
             at,
             "no bad record with whole ones behind it begins there",
