@@ -2,7 +2,7 @@
 
     python benches/replication.py                                 # all rows, some ten minutes
     MQCORE_BENCH=quick python benches/replication.py              # shorter loads
-    MQCORE_BENCH_ONLY='roles|delay' python benches/replication.py # some; `official` needs Java
+    MQCORE_BENCH_ONLY='roles|refill' python benches/replication.py # some; `official` needs Java
 
 Each master has one slave, on this machine: load, master and slave share its cores. What is
 compared is loaded in turn, round by round. Prints the rows and writes
@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING
 
 from peer_brokers import IS_QUICK, TARGET, VERSIONS, Peer
 from peer_rows import Report, Row, latency, rate
+from refill_rows import refill_rows
 from replicated_brokers import Role, official_pair, our_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OUT = TARGET / "mqcore-benches" / "replication.json"
-ONLY = os.environ.get("MQCORE_BENCH_ONLY", "roles|delay|official").split("|")
+ONLY = os.environ.get("MQCORE_BENCH_ONLY", "roles|delay|official|refill").split("|")
 ROUNDS = 5
 DELAY_S = 0.002
 SYNC, ASYNC = Role("SYNC_MASTER"), Role("ASYNC_MASTER")
@@ -103,7 +104,12 @@ def official_rows(scratch: Path) -> Iterator[Row]:
             yield from compared(f"SYNC_MASTER beside {version}", peers, load, goal)
 
 
-SECTIONS = {"roles": role_rows, "delay": delay_rows, "official": official_rows}
+SECTIONS = {
+    "roles": role_rows,
+    "delay": delay_rows,
+    "official": official_rows,
+    "refill": refill_rows,
+}
 
 
 def main() -> None:

@@ -15,9 +15,11 @@ PATIENCE_S = 90.0
 _PAUSE_S = 0.05
 
 
-def eventually(look: Callable[[], Seen], is_so: Callable[[Seen], bool]) -> Seen:
+def eventually(
+    look: Callable[[], Seen], is_so: Callable[[Seen], bool], *, patience_s: float = PATIENCE_S
+) -> Seen:
     """Returns what `look` gives once `is_so`, or what it gave last when patience ends."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     pause = threading.Event()
     while True:
         seen = look()

@@ -141,6 +141,8 @@ class Snapshot:
         memory: Bytes of memory by kind: mapped, locked, resident.
         repairs: What was found damaged in the store since the start, by kind.
         replicas: The slaves that are connected.
+        refill: Bytes that are in the log and bytes in all of whole files that a slave copies; None
+            while it copies none.
         is_following: Whether this slave is connected to its master; None for a master.
         timers: Messages with a time of their own, None without any.
         deduplication: Sends that are remembered, None where they are not.
@@ -178,6 +180,7 @@ class Snapshot:
     memory: Mapping[str, int] = field(default_factory=dict)
     replicas: tuple[ReplicaFigures, ...] = ()
     is_following: bool | None = None
+    refill: tuple[int, int] | None = None
     timers: TimerFigures | None = None
     deduplication: Deduplication | None = None
     damage: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -388,6 +391,12 @@ def _replica_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
     if snapshot.is_following is not None:
         what = "1 while this slave is connected to its master"
         yield family.one("mqcore_replication_connected", what, int(snapshot.is_following))
+        if snapshot.refill is not None:
+            done, total = snapshot.refill
+            what = "Bytes of whole files of the master that are in the log"
+            yield family.one("mqcore_refill_bytes", what, done)
+            what = "Bytes of whole files of the master that are to come, and that are there"
+            yield family.one("mqcore_refill_total_bytes", what, total)
         return
     # Several slaves of one machine are shown as the one that is worst.
     behind: dict[tuple[str, ...], int] = {}

@@ -142,6 +142,7 @@ def _whole(
         },
         replicas=_replicas(state),
         is_following=_is_following(state),
+        refill=_refill(state),
         timers=_timers(state),
         deduplication=Deduplication.of(fast_path),
         damage=_damage(settings.store_dir),
@@ -181,6 +182,14 @@ def _replicas(state: BrokerState) -> tuple[ReplicaFigures, ...]:
 def _is_following(state: BrokerState) -> bool | None:
     slave = state.replicas.slave
     return None if slave is None else bool(slave.progress().address)
+
+
+def _refill(state: BrokerState) -> tuple[int, int] | None:
+    refilling = state.replicas.refilling
+    if refilling is None:
+        return None
+    figures = refilling.figures
+    return figures.done_bytes, figures.total_bytes
 
 
 def _timers(state: BrokerState) -> TimerFigures | None:

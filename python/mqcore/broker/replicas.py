@@ -45,6 +45,26 @@ class Elections(Protocol):
         """Hears that the log has to end at an offset before its master can be followed."""
 
 
+class Figures(Protocol):
+    """How far a copy of whole files is, as figures show it."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Returns the bytes of all whole files that are to come."""
+
+    @property
+    def done_bytes(self) -> int:
+        """Returns those that are in the log."""
+
+
+class Refill(Protocol):
+    """A copy of whole files that is under way."""
+
+    @property
+    def figures(self) -> Figures:
+        """Returns how far it is."""
+
+
 @dataclass(slots=True)
 class Replicas:
     """The replication of one broker.
@@ -58,6 +78,7 @@ class Replicas:
             it; or empty.
         master_ha_address: Where it ships its log; or empty.
         has_master: Whether a slave is connected to its master.
+        refilling: How far the copy of whole files is, while there is one.
         ended: Why the last connection to the master ended; empty while there was none.
         synced_ms: When the tables of the master were taken last; 0 for never.
     """
@@ -69,6 +90,7 @@ class Replicas:
     master_address: str = ""
     master_ha_address: str = ""
     has_master: bool = False
+    refilling: Refill | None = None
     ended: str = ""
     synced_ms: int = 0
 

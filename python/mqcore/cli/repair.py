@@ -21,7 +21,15 @@ from mqcore.native import Inspection, OnDamage, Store, rebuild
     help="Only make entries of config/topics.json again, from the queues that have none.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="With --topics: only show the entries that would be written."
+    "--from",
+    "address",
+    metavar="HOST:PORT",
+    help="Only replace bad records of the log, by those of this broker: another replica.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="With --topics or --from: only show what would be written.",
 )
 def repair(
     directory: Path,
@@ -29,6 +37,7 @@ def repair(
     assignments: tuple[str, ...],
     on_damage: OnDamage | None,
     topics: bool,
+    address: str | None,
     dry_run: bool,
 ) -> None:
     """Build queues and index of DIR again from its log.
@@ -38,14 +47,26 @@ def repair(
 
     With --topics neither is touched: topics that have queues and no entry in config/topics.json get
     one, with as many queues as they have, readable and writable. Entries that are there stay.
+
+    With --from records whose CRC is bad, with whole ones behind them, are fetched from another
+    replica of the same log, a broker of mqcore or RocketMQ that runs. Its records around must be
+    the same as here. What is replaced is kept in DIR/truncated. The broker of DIR does not run.
     """
-    if dry_run and not topics:
-        raise click.UsageError("--dry-run goes with --topics")
+    if dry_run and not topics and address is None:
+        raise click.UsageError("--dry-run goes with --topics or --from")
+    if address is not None and (topics or on_damage is not None):
+        raise click.UsageError("--from is a repair of its own: one after the other")
     if topics and on_damage is not None:
         raise click.UsageError(f"--topics and --{on_damage} are two repairs: one after the other")
     settings = sizes_of(directory, settings_of(config_file, assignments))
     if topics:
         _repair_topics(directory, settings, is_dry=dry_run)
+        return
+    if address is not None:
+        # Imported here: the other repairs need no network.
+        from mqcore.cli.record_repair import repair_records
+
+        repair_records(directory, settings, address, is_dry=dry_run)
         return
     if on_damage is not None:
         with Store(directory, config=settings, on_damage=on_damage) as store:

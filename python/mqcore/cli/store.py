@@ -7,6 +7,7 @@ from mqcore.cli.damage import damage
 from mqcore.cli.dump import dump
 from mqcore.cli.info import info
 from mqcore.cli.recover import recover
+from mqcore.cli.refill import refill
 from mqcore.cli.repair import repair
 from mqcore.cli.serve import serve
 from mqcore.cli.verify import verify
@@ -21,5 +22,5 @@ def store() -> None:
     """
 
 
-for _command in (info, verify, dump, archive, serve, damage, recover, repair):
+for _command in (info, verify, dump, archive, serve, damage, recover, repair, refill):
     store.add_command(_command)

@@ -178,6 +178,9 @@ class BrokerFields:
     hand_over_forward_ms: Annotated[int, "handOverForwardMs"]
     hand_over_stop_forward_ms: Annotated[int, "handOverStopForwardMs"]
     tables_ack_ms: Annotated[int, "tablesAckMs"]
+    copies_files: Annotated[bool, "refillEnable"]
+    copied_streams: Annotated[int, "refillStreams"]
+    copied_bytes_per_second_max: Annotated[int, "refillBytesPerSecond"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,10 +82,12 @@ __all__ = [
     "ReceiveBuffer",
     "ReceivedMessage",
     "RecordBatch",
+    "RefillProgress",
     "RememberedSends",
     "RemovedFiles",
     "ReplicationEpochs",
     "ReplicationMaster",
+    "ReplicationRefill",
     "ReplicationSlave",
     "RetryTopic",
     "Revived",
@@ -161,8 +163,21 @@ def queue_units(data: Buffer, first_queue_offset: int) -> ColumnBatch:
 def index_capacity(folder: str, slots: int, entries: int) -> IndexCapacity | None:
     """Returns how much index files hold. See `mqcore.native.inspection.index_capacity`."""
 
+def next_bad_record(settings: dict[str, str], physical_offset: int) -> BadRecord | None:
+    """Returns the first bad record. See `mqcore.native.inspection.next_bad_record`."""
+
 def rebuild(settings: dict[str, str]) -> Rebuilt:
     """Builds queues and index of a closed store again. See `mqcore.native.inspection.rebuild`."""
+
+def replace_bad_record(
+    settings: dict[str, str],
+    physical_offset: int,
+    record: bytes,
+    around: list[tuple[int, bytes]],
+    *,
+    is_dry: bool,
+) -> str:
+    """Replaces a bad record. See `mqcore.native.inspection.replace_bad_record`."""
 
 def settings() -> dict[str, str]:
     """Returns every key that a store knows, with its default."""
@@ -2411,6 +2426,9 @@ class ReplicationMaster:
     def slaves(self) -> list[SlaveState]:
         """Returns the slaves that are connected."""
 
+    def copies(self) -> list[tuple[str, int]]:
+        """Returns who copies whole files of the log: the address, and bytes that were sent."""
+
     def take_ended(self) -> list[EndedLink]:
         """Takes the links that have ended."""
 
@@ -2470,6 +2488,85 @@ class ReplicationSlave:
 
     def stop(self) -> None:
         """Closes the connection and ends its thread. Does nothing without one."""
+
+@final
+class BadRecord:
+    """A record that is bad, with whole ones behind it. Positions are physical offsets.
+
+    Attributes:
+        physical_offset: Where it begins.
+        before: Where the whole record before it in the same file begins; None where there is none.
+        next_whole: Where the first whole record behind it begins.
+        why: What is wrong.
+    """
+
+    __match_args__ = ("physical_offset", "before", "next_whole", "why")
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def before(self) -> int | None: ...
+    @property
+    def next_whole(self) -> int: ...
+    @property
+    def why(self) -> str: ...
+
+@final
+class RefillProgress:
+    """How far the copy of whole files is. Positions are physical offsets (bytes of the log).
+
+    Attributes:
+        began: Where the log ended when it began.
+        log_end: Where the log ends.
+        to: End of the last whole file of the master; 0 before it is known.
+        received_bytes: Bytes that have come.
+        kept_bytes: Bytes of files that were whole already, and not copied again.
+        is_over: Whether the log has everything that the master has in whole files.
+    """
+
+    __match_args__ = ("began", "log_end", "to", "received_bytes", "kept_bytes", "is_over")
+    @property
+    def began(self) -> int: ...
+    @property
+    def log_end(self) -> int: ...
+    @property
+    def to(self) -> int: ...
+    @property
+    def received_bytes(self) -> int: ...
+    @property
+    def kept_bytes(self) -> int: ...
+    @property
+    def is_over(self) -> bool: ...
+
+@final
+class ReplicationRefill:
+    """Copies whole files of a master's log to the end of a slave's, on a thread per connection.
+
+    Each file is looked at and compared with the master's hash before it is taken into the log. The
+    master is to be asked before whether it gives files: `OwnRequestCode.REFILL_OFFER`.
+
+    Args:
+        store: The store, which follows a master.
+        epochs: The epochs of its log, which get those of the master; None for classic replication.
+    """
+
+    def __new__(cls, store: NativeStore, *, epochs: ReplicationEpochs | None = None) -> Self: ...
+    def may_begin(self) -> bool:
+        """Returns whether whole files may be copied: the log holds nothing, or ends with a file."""
+
+    def add(self, descriptor: int, address: str) -> None:
+        """Copies over one connection more; the descriptor is owned here from now on."""
+
+    def progress(self) -> RefillProgress:
+        """Returns how far it is."""
+
+    def take_ended(self) -> list[EndedLink]:
+        """Takes the connections that have ended, without a reason where everything is there."""
+
+    def stop(self) -> None:
+        """Closes all connections and ends their threads. Does nothing the second time.
+
+        What is whole beside the log stays for the next time, unless the log has everything.
+        """
 
 @final
 class BrokerSetView:

@@ -3,13 +3,15 @@
 A broker may run on it meanwhile. Sizes are those of the files unless settings give others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from mqcore.native._native import IndexCapacity, Message, NativeInspection, Rebuilt
+from mqcore.native._native import BadRecord, IndexCapacity, Message, NativeInspection, Rebuilt
 from mqcore.native._native import index_capacity as _index_capacity
+from mqcore.native._native import next_bad_record as _next_bad_record
 from mqcore.native._native import rebuild as _rebuild
+from mqcore.native._native import replace_bad_record as _replace_bad_record
 from mqcore.native.store import Setting, setting_texts
 
 # Enough for a usual message; a longer one is read again with what it needs.
@@ -28,6 +30,54 @@ def rebuild(path: str | Path, *, config: Mapping[str, Setting]) -> Rebuilt:
         DamagedError: Whole records are behind a bad one.
     """
     return _rebuild(setting_texts(path, config))
+
+
+def next_bad_record(
+    path: str | Path, *, config: Mapping[str, Setting], physical_offset: int = 0
+) -> BadRecord | None:
+    """Returns the first bad record of a closed store that has whole ones behind it; or None.
+
+    Args:
+        path: The store's directory.
+        config: Settings by their official keys; sizes must be those of the files.
+        physical_offset: Where a record begins, from which on is looked.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    return _next_bad_record(setting_texts(path, config), physical_offset)
+
+
+def replace_bad_record(
+    path: str | Path,
+    *,
+    config: Mapping[str, Setting],
+    physical_offset: int,
+    record: bytes,
+    around: Sequence[tuple[int, bytes]],
+    is_dry: bool,
+) -> str:
+    """Puts a record of another replica in place of a bad one of a closed store.
+
+    Args:
+        path: The store's directory.
+        config: Settings by their official keys; sizes must be those of the files.
+        physical_offset: Where the bad record begins.
+        record: What the other replica has there.
+        around: What it has at `before` and `next_whole` of the bad record.
+        is_dry: Look at everything, and write nothing.
+
+    Returns:
+        The path at which the bad bytes are kept.
+
+    Raises:
+        StoreLockedError: A broker runs on it.
+        NotWritableError: The replicas differ in more than that record, theirs is none of this
+            place, or the place is beyond what is confirmed.
+    """
+    return _replace_bad_record(
+        setting_texts(path, config), physical_offset, record, list(around), is_dry=is_dry
+    )
 
 
 def index_capacity(folder: str | Path, *, slots: int, entries: int) -> IndexCapacity | None:

@@ -14,10 +14,13 @@ class ReplicationPace(NamedTuple):
     Attributes:
         batch_bytes: Bytes of one body at the most.
         bytes_per_second_max: Bytes of a second at the most; None for no bound.
+        copied_bytes_per_second_max: Bytes of whole files that go to all who copy them in a second,
+            while messages are stored; None for no bound.
     """
 
     batch_bytes: int
     bytes_per_second_max: int | None = None
+    copied_bytes_per_second_max: int | None = None
 
 
 class ReplicationQuorum(NamedTuple):

@@ -323,6 +323,8 @@ class OwnRequestCode(IntEnum):
     TAKE_TABLES = 1_480_003
     # A master hands its role over, or how far that is (tool to broker).
     HAND_OVER = 1_480_004
+    # A slave asks its master whether whole files of its log may be copied at its port for slaves.
+    REFILL_OFFER = 1_480_301
 
 
 # By number.

@@ -16,6 +16,8 @@
 //! | `locked` | the fast paths of the loops, each behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
+//! | `bad_records` | the functions over bad records of a closed store |
+//! | `refill` | the class over a slave that copies whole files |
 //! | `replication` | the classes over the threads of replication |
 //! | `controller` | the class over a controller's log and state |
 //! | `membership` | the classes of a replica under a controller |
@@ -51,6 +53,7 @@ use pyo3::prelude::*;
 
 mod answers;
 mod appending;
+mod bad_records;
 mod batch;
 mod buffer;
 mod calls;
@@ -83,6 +86,7 @@ mod pops;
 mod reactors;
 mod received;
 mod records;
+mod refill;
 mod replication;
 mod reports;
 mod settings;
@@ -99,6 +103,8 @@ mod wire;
 mod _native {
     #[pymodule_export]
     use crate::answers::{Appended, Drained, GetResult, OffsetRange};
+    #[pymodule_export]
+    use crate::bad_records::{BadRecord, next_bad_record, replace_bad_record};
     #[pymodule_export]
     use crate::batch::{Blank, RecordBatch, Scan, decode_records};
     #[pymodule_export]
@@ -156,6 +162,8 @@ mod _native {
     use crate::received::ReceivedMessage;
     #[pymodule_export]
     use crate::records::Message;
+    #[pymodule_export]
+    use crate::refill::{RefillProgress, ReplicationRefill};
     #[pymodule_export]
     use crate::replication::{
         EndedLink, ReplicationMaster, ReplicationSlave, SlaveProgress, SlaveState,

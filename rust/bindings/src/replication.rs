@@ -78,6 +78,7 @@ frozen! {
 pub(crate) struct PaceRow {
     batch_bytes: usize,
     bytes_per_second_max: Option<u64>,
+    copied_bytes_per_second_max: Option<u64>,
 }
 
 /// `ReplicationQuorum`.
@@ -102,7 +103,7 @@ impl From<QuorumRow> for QuorumRule {
     }
 }
 
-fn ended_links(all: Vec<Ended>) -> Vec<EndedLink> {
+pub(crate) fn ended_links(all: Vec<Ended>) -> Vec<EndedLink> {
     all.into_iter()
         .map(
             |Ended {
@@ -118,7 +119,7 @@ fn ended_links(all: Vec<Ended>) -> Vec<EndedLink> {
         .collect()
 }
 
-fn no_socket() -> PyErr {
+pub(crate) fn no_socket() -> PyErr {
     PyValueError::new_err("a descriptor is no negative number")
 }
 
@@ -190,6 +191,7 @@ impl ReplicationMaster {
             timing,
             batch_len_bytes: pace.batch_bytes,
             bytes_per_second_max: pace.bytes_per_second_max,
+            copied_bytes_per_second_max: pace.copied_bytes_per_second_max,
             quorum: quorum.map(QuorumRule::from),
         };
         let engine = store.parts().0;
@@ -301,7 +303,8 @@ impl ReplicationMaster {
         let state = |SlaveStanding {
                          address,
                          standing,
-                         identity,
+                         id,
+                         is_learner,
                      }| SlaveState {
             address,
             requested: standing.requested,
@@ -310,10 +313,18 @@ impl ReplicationMaster {
             lag_bytes: standing.lag_bytes,
             lag_ms: standing.lag_ms,
             bytes_per_second: standing.bytes_per_second,
-            controller_id: identity.map(|(id, _)| id),
-            is_learner: identity.is_some_and(|(_, is_learner)| is_learner),
+            controller_id: id,
+            is_learner,
         };
         all.into_iter().map(state).collect()
+    }
+
+    /// Who copies whole files, and how many bytes were sent to each.
+    fn copies(&self, py: Python<'_>) -> Vec<(String, u64)> {
+        let all = gil_call(py, Gil::Kept, || self.inside.copies());
+        all.into_iter()
+            .map(|copy| (copy.address, copy.sent_bytes))
+            .collect()
     }
 
     /// Takes the links that have ended.
@@ -370,7 +381,8 @@ impl ReplicationSlave {
             }
         };
         let made = gil_call(py, Gil::Kept, || {
-            Slave::joining(engine.clone(), timing, joining)
+            let slave = Slave::joining(engine.clone(), timing, joining)?;
+            Ok(if is_learner { slave.learning() } else { slave })
         });
         let inside = made.map_err(|error: Error| raised(py, &error))?;
         Ok(Self {

@@ -56,7 +56,8 @@ pub enum LinkFault {
     /// What a slave wants was removed.
     #[error(
         "the slave wants to go on at {reported}, and our log begins at {start}: what is between was \
-         removed. Empty the store of the slave, to fill it from our last file on"
+         removed. Stop the slave, and begin its log anew: `mqcore store refill --set-aside` has the whole log \
+         and keeps the old one"
     )]
     SlaveTooFarBehind {
         /// What it reported first.

@@ -12,6 +12,7 @@
 //! | [`controller`] | what a controller keeps of brokers and masters, and decides |
 //! | [`auto_master`] | the link of a master to one slave, in controller mode |
 //! | [`auto_slave`] | the link of a slave to its master, in controller mode |
+//! | [`refill`] | what is said while whole files of a log are copied |
 //! | [`walk`] | whether the bytes of a master are records, each at its own place |
 //! | `course` | what goes to a slave and when, in either dialect |
 //! | `intake` | where the bytes of a master go, in either dialect |
@@ -35,6 +36,7 @@ mod intake;
 pub mod master;
 pub mod members;
 pub mod quorum;
+pub mod refill;
 pub mod slave;
 pub mod stream;
 pub mod walk;
@@ -48,6 +50,7 @@ pub use flow::FlowLimit;
 pub use master::{LogSpan, MasterLink, Standing, Step};
 pub use members::{Alteration, Connected, Members, MembersDecision, MembersRule, Waits};
 pub use quorum::{QuorumDecision, QuorumRule, Standby};
+pub use refill::RefillPlan;
 pub use slave::{Received, SlaveLink};
 pub use stream::{Header, Timing};
 pub use walk::RecordWalk;

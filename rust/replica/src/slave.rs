@@ -14,6 +14,9 @@ pub struct SlaveLink {
     intake: Intake,
     head: [u8; HEADER_LEN_BYTES],
     head_len: usize,
+    /// Whether its reports never acknowledge, and whether the first one is out.
+    is_learner: bool,
+    has_requested: bool,
 }
 
 impl SlaveLink {
@@ -25,6 +28,18 @@ impl SlaveLink {
             intake: Intake::new(end, is_fresh, timing, now_ms),
             head: [0; HEADER_LEN_BYTES],
             head_len: 0,
+            is_learner: false,
+            has_requested: false,
+        }
+    }
+
+    /// Makes a learner of it: no send ever counts it, whoever the master is. Classic replication has no word
+    /// for that: behind its request it reports 0, that it holds nothing.
+    #[must_use]
+    pub fn learning(self) -> Self {
+        Self {
+            is_learner: true,
+            ..self
         }
     }
 
@@ -57,7 +72,13 @@ impl SlaveLink {
     /// The report that is due, where one is; `held` is the end of what we hold as durably as our settings
     /// promise. The first report is the request, and names the end of the log whatever is durable.
     pub fn report(&mut self, held: u64, now_ms: u64) -> Option<[u8; REPORT_LEN_BYTES]> {
-        self.intake.report(held, now_ms).map(report)
+        let end = self.intake.report(held, now_ms)?;
+        let is_request = !std::mem::replace(&mut self.has_requested, true);
+        Some(report(if self.is_learner && !is_request {
+            0
+        } else {
+            end
+        }))
     }
 
     /// How long one may wait for the next byte before [`SlaveLink::report`] and [`SlaveLink::check`]
@@ -138,6 +159,20 @@ mod tests {
                 assert_eq!(link.announced(), 107);
             }
         }
+    }
+
+    #[test]
+    fn a_learner_asks_for_what_it_lacks_and_acknowledges_nothing() {
+        let mut link = SlaveLink::new(100, false, TIMING, 0).learning();
+        assert_eq!(link.report(100, 0), Some(report(100)));
+        taken(&mut link, &[&frame(100, b"abc")]).unwrap();
+        assert_eq!(link.report(103, 1), Some(report(0)));
+        assert_eq!(link.report(103, 2), None, "nothing new");
+        assert_eq!(
+            link.report(103, 5_001),
+            Some(report(0)),
+            "it is still there"
+        );
     }
 
     #[test]

@@ -132,6 +132,16 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         }
     }
 
+    /// Makes a learner of it, in classic replication; under a controller it introduces itself as one.
+    #[must_use]
+    pub fn learning(self) -> Self {
+        let link = match self.link {
+            Link::Classic(link) => Link::Classic(link.learning()),
+            link @ Link::AutoSwitch { .. } => link,
+        };
+        Self { link, ..self }
+    }
+
     /// Follows under a controller, over a connection that has just been made.
     #[must_use]
     pub fn of_member(store: Arc<Store<D, C>>, joining: Joining<D>, timing: Timing) -> Self {

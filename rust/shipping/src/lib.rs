@@ -9,25 +9,39 @@
 //! |---|---|
 //! | [`master`] | one thread that ships the log to all slaves |
 //! | [`slave`] | one thread per connection to a master |
+//! | `copies` | threads of a master over which whole files are copied |
+//! | [`filling`] | threads of a slave that copies whole files |
 //! | [`slaves`] | what the slaves of a master have reported, and what goes to them |
 //! | [`follower`] | a slave's end of one connection |
+//! | [`refill`] | a slave's end of a connection over which whole files are copied |
+//! | [`source`] | a master's end of it |
 //! | `peer` | one slave's connection, and what of a frame waits for it |
 //! | `link` | a master's link in either dialect |
+//! | `file_hash` | the hash of a file |
 //! | [`ended`] | links that have ended, until they are asked for |
 //! | [`epochs`] | the epochs of a log and the file that keeps them |
 
+pub mod copies;
 pub mod ended;
 pub mod epochs;
+mod file_hash;
+pub mod filling;
 pub mod follower;
 mod link;
 pub mod master;
 mod peer;
+pub mod refill;
 pub mod slave;
 pub mod slaves;
+pub mod source;
 
+pub use copies::CopyStanding;
 pub use ended::{Ended, EndedLinks};
 pub use epochs::Epochs;
+pub use filling::Filling;
 pub use follower::{Follower, Joining, walk_of};
 pub use master::Master;
+pub use refill::{Refill, RefillProgress};
 pub use slave::{Following, Slave};
 pub use slaves::{Membership, Shipping, SlaveStanding, Slaves};
+pub use source::{RefillPace, Source};

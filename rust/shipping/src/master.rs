@@ -19,6 +19,7 @@ use mqcore_replica::master::QUICK_MS;
 use mqcore_replica::{Alteration, Members};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::copies::{Copies, CopyStanding};
 use crate::ended::EndedLinks;
 use crate::slaves::{Membership, Shipping, SlaveStanding, Slaves};
 
@@ -26,6 +27,7 @@ use crate::slaves::{Membership, Shipping, SlaveStanding, Slaves};
 const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
 
 struct Shared {
+    copies: Mutex<Vec<CopyStanding>>,
     wake: WakeDescriptor,
     added: Mutex<Vec<(String, TcpStream)>>,
     standings: Mutex<Vec<SlaveStanding>>,
@@ -68,8 +70,9 @@ impl Master {
     /// # Errors
     /// [`Error::Io`] when descriptors are exhausted, [`Error::Limit`] when the system gives no thread.
     pub fn start<D: Disk, C: Clock>(store: Arc<Store<D, C>>, how: Shipping) -> Result<Self> {
+        let copies = Copies::new(&store, None, how.copied_bytes_per_second_max);
         let slaves = Slaves::new(Arc::clone(&store), how);
-        Self::start_with(store, slaves, None)
+        Self::start_with(store, slaves, None, copies)
     }
 
     /// Starts the thread of a member under a controller: nothing is stored before it leads.
@@ -82,16 +85,23 @@ impl Master {
         membership: Membership<D>,
     ) -> Result<Self> {
         let members = Arc::clone(&membership.members);
+        let copies = Copies::new(
+            &store,
+            Some(&membership.epochs),
+            how.copied_bytes_per_second_max,
+        );
         let slaves = Slaves::of_member(Arc::clone(&store), how, membership);
-        Self::start_with(store, slaves, Some(members))
+        Self::start_with(store, slaves, Some(members), copies)
     }
 
     fn start_with<D: Disk, C: Clock>(
         store: Arc<Store<D, C>>,
         slaves: Slaves<D, C, TcpStream>,
         members: Option<Arc<Mutex<Members>>>,
+        copies: Copies<D, C>,
     ) -> Result<Self> {
         let shared = Arc::new(Shared {
+            copies: Mutex::default(),
             wake: WakeDescriptor::new()?,
             added: Mutex::default(),
             standings: Mutex::default(),
@@ -107,6 +117,7 @@ impl Master {
             store,
             shared: Arc::clone(&shared),
             slaves,
+            copies,
         };
         let spawned = std::thread::Builder::new()
             .name("mq-ship".to_owned())
@@ -188,6 +199,12 @@ impl Master {
         self.shared.standings.lock().clone()
     }
 
+    /// Who copies whole files of the log.
+    #[must_use]
+    pub fn copies(&self) -> Vec<CopyStanding> {
+        self.shared.copies.lock().clone()
+    }
+
     /// Links that have ended.
     #[must_use]
     pub fn ended(&self) -> &EndedLinks {
@@ -222,6 +239,7 @@ struct Running<D: Disk, C: Clock> {
     store: Arc<Store<D, C>>,
     shared: Arc<Shared>,
     slaves: Slaves<D, C, TcpStream>,
+    copies: Copies<D, C>,
 }
 
 impl<D: Disk, C: Clock> Running<D, C> {
@@ -243,6 +261,11 @@ impl<D: Disk, C: Clock> Running<D, C> {
             wait_ms = self
                 .slaves
                 .turn(now_ms, |address, why| ended.push(address, why));
+            for (address, stream) in self.slaves.take_copying() {
+                if let Err(why) = self.copies.begin(&address, stream) {
+                    ended.push(&address, why);
+                }
+            }
             if wait_ms > 0 && self.slaves.gathers(now_ms) {
                 // The reports wake, and what the log grows by until then goes together.
                 self.shared.note_peers(false);
@@ -255,6 +278,7 @@ impl<D: Disk, C: Clock> Running<D, C> {
             let mut standings = self.shared.standings.lock();
             self.slaves.note_standings(&mut standings, now_ms);
             drop(standings);
+            self.copies.note_standings(&mut self.shared.copies.lock());
             turns += 1;
             self.shared.turns.raise(turns);
         }

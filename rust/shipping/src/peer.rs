@@ -1,12 +1,14 @@
 //! One slave of a master: its connection, its link, and the frames that were not taken whole. Header
 //! and body are one unit: what has begun goes out before anything else.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IoSlice, Read, Write};
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::segment::LogSlice;
 use mqcore_engine::store::Replica;
+use mqcore_replica::refill::GREETING;
 use mqcore_replica::{Connected, LinkFault, LogSpan, Source, Standing, Step};
 
 use crate::link::Link;
@@ -103,6 +105,10 @@ pub(crate) struct Peer<D: Disk, S> {
     pub(crate) waits_to_write: bool,
     link: Link,
     frames: Option<Frames<D>>,
+    /// What has come, as long as it may be the greeting of somebody who copies whole files.
+    greeting: Option<Vec<u8>>,
+    /// Whether it has reported behind its request that it holds nothing: a learner, in classic replication.
+    holds_nothing: bool,
     /// What it asked for.
     requested: Option<u64>,
     /// Where its copy begins, when it has none and that is not the begin of the log.
@@ -143,6 +149,8 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             waits_to_write: false,
             link,
             frames: None,
+            greeting: Some(Vec::new()),
+            holds_nothing: false,
             requested: None,
             begun_at: None,
             sent_before_other: None,
@@ -153,7 +161,17 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
 
     /// How far the slave is.
     pub(crate) fn standing(&mut self, end: u64, now_ms: u64) -> Standing {
-        self.link.standing(end, now_ms)
+        let standing = self.link.standing(end, now_ms);
+        if !self.holds_nothing {
+            return standing;
+        }
+        // It says nothing of what it has: what was sent is the best that is known.
+        let lag_bytes = end.saturating_sub(standing.sent);
+        Standing {
+            lag_bytes,
+            lag_ms: if lag_bytes == 0 { 0 } else { standing.lag_ms },
+            ..standing
+        }
     }
 
     /// Somebody connects from `address`.
@@ -166,7 +184,8 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
 
     /// How far it is, where that counts.
     pub(crate) fn reported(&self) -> Option<u64> {
-        self.link.acknowledged().filter(|_end| self.is_known)
+        let counts = self.is_known && !self.holds_nothing;
+        self.link.acknowledged().filter(|_end| counts)
     }
 
     /// What it acknowledges: what it has got over this connection, and what that goes on from. Its request
@@ -199,8 +218,13 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                 Ok(0) => return Err("the slave has closed the connection".to_owned()),
                 Ok(len) => {
                     let came = bytes.get(..len).unwrap_or_default();
-                    let fed = self.link.feed(came, log, now_ms);
+                    let Some(came) = self.not_greeting(came) else {
+                        continue;
+                    };
+                    let fed = self.link.feed(&came, log, now_ms);
                     fed.map_err(|fault| fault.to_string())?;
+                    self.holds_nothing =
+                        self.requested.is_some() && self.link.acknowledged() == Some(0);
                     self.note_request(known_end, now_ms)?;
                     self.is_known = true;
                     if len < bytes.len() {
@@ -212,6 +236,25 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                 Err(error) => return Err(error.to_string()),
             }
         }
+    }
+
+    /// What has come, where it is not the greeting of somebody who copies whole files, or its begin.
+    fn not_greeting<'a>(&mut self, came: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let Some(mut first) = self.greeting.take() else {
+            return Some(Cow::Borrowed(came));
+        };
+        first.extend(came);
+        if GREETING.starts_with(&first) {
+            self.greeting = Some(first);
+            return None;
+        }
+        Some(Cow::Owned(first))
+    }
+
+    /// Whether it copies whole files: it has sent its greeting, and waits for ours.
+    pub(crate) fn copies_files(&self) -> bool {
+        let greeting = self.greeting.as_ref();
+        greeting.is_some_and(|first| first.len() == GREETING.len())
     }
 
     /// Looks at what it asked for: no slave holds what no slave was sent. Where epochs were compared they
@@ -233,6 +276,12 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether it is never to be counted.
+    pub(crate) fn is_learner(&self) -> bool {
+        let introduced = self.identity().is_some_and(|(_, is_learner)| is_learner);
+        introduced || self.holds_nothing
     }
 
     /// The slave's id, where it has given one, and whether it is a learner.

@@ -51,6 +51,7 @@ pub struct Slave<D: Disk, C: Clock> {
     timing: Timing,
     walk: Arc<Mutex<RecordWalk>>,
     joining: Option<Joining<D>>,
+    is_learner: bool,
     progress: Arc<Mutex<Progress>>,
     ended: Arc<EndedLinks>,
     running: Mutex<Option<(TcpStream, JoinHandle<()>)>>,
@@ -79,11 +80,19 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             timing,
             walk: Arc::new(Mutex::new(walk_of(&store))),
             joining,
+            is_learner: false,
             progress: Arc::default(),
             ended: Arc::new(EndedLinks::new()?),
             running: Mutex::default(),
             store,
         })
+    }
+
+    /// Makes a learner of it in classic replication: no master ever counts it.
+    #[must_use]
+    pub fn learning(mut self) -> Self {
+        self.is_learner = true;
+        self
     }
 
     /// Follows a master over a connection, until that ends. An earlier connection is closed.
@@ -107,7 +116,12 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             .map_err(failed)?;
         let other = stream.try_clone().map_err(failed)?;
         let (store, walk) = (Arc::clone(&self.store), Arc::clone(&self.walk));
+        if walk.lock().at() != store.replica().appended() {
+            // Whole files were taken meanwhile.
+            *walk.lock() = walk_of(&store);
+        }
         let follower = match &self.joining {
+            None if self.is_learner => Follower::new(store, walk, self.timing).learning(),
             None => Follower::new(store, walk, self.timing),
             Some(joining) => Follower::of_member(store, joining.clone(), self.timing),
         };

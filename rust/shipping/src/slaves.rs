@@ -39,6 +39,9 @@ pub struct Shipping {
     pub batch_len_bytes: usize,
     /// `maxHaTransferByteInSecond`, where `haFlowControlEnable` is on.
     pub bytes_per_second_max: Option<u64>,
+    /// Bytes a second that go to all who copy whole files, while the store takes messages; `None` for no
+    /// bound.
+    pub copied_bytes_per_second_max: Option<u64>,
     /// Which sends may be acknowledged, where they wait for slaves.
     pub quorum: Option<QuorumRule>,
 }
@@ -50,9 +53,10 @@ pub struct SlaveStanding {
     pub address: String,
     /// How far it is.
     pub standing: Standing,
-    /// The id that its controller gave it, and whether it is a learner; `None` in classic replication, and
-    /// before it has introduced itself.
-    pub identity: Option<(i64, bool)>,
+    /// The id that its controller gave it; `None` in classic replication, and before it has introduced itself.
+    pub id: Option<i64>,
+    /// Whether it is never counted, as it has said.
+    pub is_learner: bool,
 }
 
 /// What a master under a controller ships by.
@@ -99,6 +103,8 @@ pub struct Slaves<D: Disk, C: Clock, S> {
     /// Until when it is announced again what may be acknowledged.
     resettle_until_ms: u64,
     wanted: bool,
+    /// Who copies whole files: the owner's, from the next look on.
+    copying: Vec<(String, S)>,
 }
 
 impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
@@ -143,6 +149,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
             waits: Waits::NotEnough,
             resettle_until_ms: 0,
             wanted: false,
+            copying: Vec::new(),
         };
         // Sends may come before the first turn.
         let log = span_of(slaves.store.replica());
@@ -248,6 +255,15 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
             read.map_err(|why| ended(&peer.address, why)).is_ok()
         });
         self.drop_earlier(ended);
+        let copying = self.peers.extract_if(.., |peer| peer.copies_files());
+        self.copying
+            .extend(copying.map(|peer| (peer.address, peer.stream)));
+    }
+
+    /// Takes the connections of those who copy whole files: they have sent their greeting, and are no slaves.
+    #[must_use]
+    pub fn take_copying(&mut self) -> Vec<(String, S)> {
+        std::mem::take(&mut self.copying)
     }
 
     /// Ends the links of slaves that have connected once more: the older one is a rest.
@@ -395,14 +411,16 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
             match standings.get_mut(at) {
                 Some(known) if is_same && known.address == peer.address => {
                     known.standing = standing;
-                    known.identity = peer.identity();
+                    known.id = peer.identity().map(|(id, _)| id);
+                    known.is_learner = peer.is_learner();
                 }
                 _ => {
                     standings.truncate(at);
                     standings.push(SlaveStanding {
                         address: peer.address.clone(),
                         standing,
-                        identity: peer.identity(),
+                        id: peer.identity().map(|(id, _)| id),
+                        is_learner: peer.is_learner(),
                     });
                 }
             }

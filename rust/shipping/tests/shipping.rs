@@ -368,3 +368,61 @@ fn a_new_slave_acknowledges_nothing_that_was_sent_before_its_log_begins() {
     until("the slave does not count", is_answered);
     master.stop();
 }
+
+#[test]
+fn a_learner_has_the_log_and_no_send_counts_it() {
+    let (one, two, three) = (
+        Dir::new("learn-1"),
+        Dir::new("learn-2"),
+        Dir::new("learn-3"),
+    );
+    let store = open(&one.0, "ASYNC_FLUSH");
+    let quorum = QuorumRule {
+        in_sync_replicas: 2,
+        in_sync_replicas_min: 2,
+        follows_in_sync: false,
+        gap_max_bytes: 1 << 28,
+        behind_max_bytes: 1 << 28,
+    };
+    let how = Shipping {
+        quorum: Some(quorum),
+        ..HOW
+    };
+    let begun = put(&store, 50);
+    let master = Master::start(Arc::clone(&store), how).unwrap();
+    let copies = [open(&two.0, "ASYNC_FLUSH"), open(&three.0, "ASYNC_FLUSH")];
+    let learner = Slave::new(Arc::clone(&copies[0]), HOW.timing)
+        .unwrap()
+        .learning();
+    let (near, far) = pair();
+    master.add("10.0.0.2:1", far.into()).unwrap();
+    learner.follow("the master", near.into()).unwrap();
+    until("the learner has the log", || {
+        copies[0].replica().appended() == begun
+    });
+    until("the master knows what it is", || {
+        master.slaves().iter().any(|slave| slave.is_learner)
+    });
+    let standing = master.slaves().remove(0).standing;
+    assert_eq!((standing.acknowledged, standing.lag_bytes), (0, 0));
+    until("nobody is in sync", || {
+        store.replica().standby() == Standby::NotEnough
+    });
+    assert_eq!(store.files().positions.replicated.position(), 0);
+    // A slave that is none counts, and the learner goes on.
+    let slave = Slave::new(Arc::clone(&copies[1]), HOW.timing).unwrap();
+    let (near, far) = pair();
+    master.add("10.0.0.3:1", far.into()).unwrap();
+    slave.follow("the master", near.into()).unwrap();
+    until("the slave counts", || {
+        store.replica().standby() == Standby::Reachable
+    });
+    let end = put(&store, 50);
+    until("both have it", || {
+        copies.iter().all(|copy| copy.replica().appended() == end)
+    });
+    assert_eq!(log_bytes(&copies[0], 0, end), log_bytes(&store, 0, end));
+    learner.stop();
+    slave.stop();
+    master.stop();
+}

@@ -44,6 +44,7 @@ def dispatcher_of(
         RuntimeError: What is served differs from the table of request codes.
     """
     handlers: dict[int, Handler] = {}
+    replication = Replication(state)
     for family in (
         Assignments(state, persistence, queues),
         Clients(state, persistence, membership),
@@ -56,19 +57,20 @@ def dispatcher_of(
         Timers(state, persistence),
         TopicAdmin(state, persistence),
         Replies(state),
-        Replication(state),
+        replication,
     ):
         for code, handler in family.handlers().items():
             if handlers.setdefault(code, handler) is not handler:
                 raise RuntimeError(f"{code_name(code)} has two handlers")
     check_native(native_request_codes())
     check_handlers(AnsweredBy.BROKER, handlers)
-    return Dispatcher(
-        {
-            code: guarded(_refused_by_role(code, handler, state), state)
-            for code, handler in handlers.items()
-        }
-    )
+    served = {
+        code: guarded(_refused_by_role(code, handler, state), state)
+        for code, handler in handlers.items()
+    }
+    for code, handler in replication.own_handlers().items():
+        served[code] = guarded(handler, state)
+    return Dispatcher(served)
 
 
 def serve_succession(

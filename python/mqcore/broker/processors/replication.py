@@ -5,11 +5,19 @@ Knows the bodies of the requests; nothing of connections.
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from mqcore.broker.replication.refilling import LOG_START
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command, ReplicationEpochs, SlaveState
-from mqcore.remoting import Answer, Handler, Request, RequestCode, ResponseCode
+from mqcore.remoting import (
+    Answer,
+    Handler,
+    OwnRequestCode,
+    Request,
+    RequestCode,
+    ResponseCode,
+)
 
 __all__ = ["Replication", "refused_by_slave"]
 
@@ -51,6 +59,19 @@ class Replication:
             RequestCode.GET_BROKER_EPOCH_CACHE: self.epochs,
             RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self.notice,
         }
+
+    def own_handlers(self) -> Mapping[int, Handler]:
+        """Returns the codes of mqcore alone that are served here."""
+        return {OwnRequestCode.REFILL_OFFER: self.offer}
+
+    def offer(self, request: Request) -> Command:
+        """REFILL_OFFER: whole files of the log are given to who asks at the port for slaves."""
+        if self._state.replicas.master is None:
+            raise RefusedError(
+                "no slave is served here now", code=ResponseCode.SERVICE_NOT_AVAILABLE
+            )
+        start = self._state.store.stats().log_start
+        return request.answer(ext={LOG_START: str(start)})
 
     def status(self, request: Request) -> Command:
         """907: how far each slave is, or how a slave follows."""
@@ -99,6 +120,7 @@ def ha_status(state: BrokerState) -> dict[str, object]:
             "inSync": is_in_sync(each),
             # Ours: official tools pass over it.
             "lagMs": each.lag_ms,
+            "learner": each.is_learner,
             "slaveAckOffset": each.acknowledged,
             "transferFromWhere": each.sent,
             "transferredByteInSecond": each.bytes_per_second,
@@ -108,6 +130,11 @@ def ha_status(state: BrokerState) -> dict[str, object]:
     return {
         "haClientRuntimeInfo": _client(state),
         "haConnectionInfo": connections,
+        # Ours, as `lagMs`: who copies whole files, and how much each was sent.
+        "fileCopies": [
+            {"addr": address, "sentBytes": sent}
+            for address, sent in (() if replicas.master is None else replicas.master.copies())
+        ],
         "inSyncSlaveNums": sum(bool(each["inSync"]) for each in connections),
         "master": state.role.is_master,
         "masterCommitLogMaxOffset": end if state.role.is_master else 0,
@@ -121,7 +148,7 @@ def _who_is_in_sync(state: BrokerState, end: int) -> Callable[[SlaveState], bool
         members = frozenset(master.sync_state().members)
         return lambda slave: slave.controller_id in members
     gap = state.settings.replication_gap_max_bytes
-    return lambda slave: end - slave.acknowledged < gap
+    return lambda slave: not slave.is_learner and end - slave.acknowledged < gap
 
 
 def _client(state: BrokerState) -> dict[str, object]:
@@ -136,6 +163,11 @@ def _client(state: BrokerState) -> dict[str, object]:
     }
     if state.replicas.slave is None:
         return found
+    refilling = state.replicas.refilling
+    if refilling is not None:
+        # Ours: how far the copy of whole files is.
+        figures = refilling.figures
+        found |= {"refillBytes": figures.done_bytes, "refillTotalBytes": figures.total_bytes}
     progress = state.replicas.slave.progress()
     silent_ms = progress.silent_ms
     now_ms = state.now_ms()

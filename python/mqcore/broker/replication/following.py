@@ -5,10 +5,11 @@ Knows sockets and times; the connection itself is given to the extension.
 
 import asyncio
 import logging
-import socket
 
 from mqcore.broker.policy import fill_broker
 from mqcore.broker.replicas import HEARTBEAT_MIN_MS
+from mqcore.broker.replication.connecting import connected
+from mqcore.broker.replication.refilling import Offer, Refilling, offer_of
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.native import ReplicationSlave
@@ -18,8 +19,6 @@ __all__ = ["MasterFollower", "ha_address_of"]
 
 _log = logging.getLogger("mqcore.broker")
 
-# As long as the official slave waits for a connection.
-_CONNECT_TIMEOUT_S = 5.0
 # Between a connection that ended and the next try: an official slave waits 5 s. A master that was
 # started again is followed sooner, and one that refuses us is not asked in a circle.
 _RETRY_S = 1.0
@@ -102,12 +101,17 @@ class MasterFollower:
             why = _UNKNOWN if self._state.role.is_controlled else f"{_UNKNOWN}: {_WAY_OUT}"
             if address:
                 why = await self._follow(address)
+            is_refused = bool(address) and loop.time() - began < _REFUSED_WITHIN_S
+            is_early = loop.time() - self._began_s < _ELECTED_WITHIN_S
+            is_elected_now = self._state.role.is_controlled and is_early
+            if is_refused and not is_elected_now and await self._is_too_old():
+                why = f"{why}. {self._way_out_of_age()}"
+                self._state.replicas.ended = why
             if why != reported:
                 _log.warning("the log of the master %s is not followed: %s", address, why)
                 reported = why
-            is_refused = bool(address) and loop.time() - began < _REFUSED_WITHIN_S
             pause_s = _REFUSED_RETRY_S if is_refused else _RETRY_S
-            if self._state.role.is_controlled and loop.time() - self._began_s < _ELECTED_WITHIN_S:
+            if is_elected_now:
                 pause_s = _ELECTED_RETRY_S
             await asyncio.sleep(pause_s)
 
@@ -137,10 +141,13 @@ class MasterFollower:
 
     async def _follow(self, address: str) -> str:
         """Follows until the connection ends; returns why it did."""
+        why = await self._refill(address)
+        if why:
+            return why
         try:
-            connected = await _connected(address)
+            made = await connected(address)
             self._ended.clear()
-            descriptor = connected.detach()
+            descriptor = made.detach()
             await asyncio.to_thread(self._slave.follow, descriptor, address)
         except OSError as error:
             return error.strerror or str(error) or "no connection in time"
@@ -153,6 +160,54 @@ class MasterFollower:
         finally:
             self._note_master(is_there=False)
         return self._state.replicas.ended
+
+    async def _refill(self, address: str) -> str:
+        """Copies whole files where the log has nothing, or ends with one.
+
+        A master of RocketMQ gives none: a fresh log then begins where that master lets it.
+
+        Returns:
+            Why the log is not to be followed yet; empty where it may be.
+        """
+        state = self._state
+        settings = state.settings
+        if not settings.copies_files or settings.replication_begins_late:
+            return ""
+        refilling = Refilling(
+            state.store, epochs=state.replicas.epochs, streams=settings.copied_streams
+        )
+        if not refilling.may_begin:
+            return ""
+        asked = state.replicas.master_address
+        offer = (await offer_of(self._client, asked)).what if asked else Offer.UNKNOWN
+        if offer is Offer.LATER:
+            return f"{asked} does not say whether it gives whole files of its log"
+        if offer is Offer.UNKNOWN:
+            _log.info("the master gives no whole files of its log, or is not known by name")
+            return ""
+        self._note_master(is_there=True)
+        state.replicas.refilling = refilling
+        try:
+            return await refilling.run(address)
+        finally:
+            state.replicas.refilling = None
+            self._note_master(is_there=False)
+
+    async def _is_too_old(self) -> bool:
+        """Returns whether the log ends before that of a master of ours begins."""
+        asked, end = self._state.replicas.master_address, self._state.store.stats().appended
+        if not asked or not end:
+            return False
+        offer = await offer_of(self._client, asked)
+        return offer.what is Offer.GIVEN and end < offer.log_start
+
+    def _way_out_of_age(self) -> str:
+        asked, store_dir = self._state.replicas.master_address, self._state.settings.store_dir
+        return (
+            "The master's log begins behind the end of ours. Stop this broker, begin anew with "
+            f"`mqcore store refill --set-aside --from {asked} {store_dir}`, which keeps the old "
+            "log, and start it"
+        )
 
     def _note_master(self, *, is_there: bool) -> None:
         """Lets pulls be answered by whether consumers can go to the master."""
@@ -177,25 +232,3 @@ def ha_address_of(address: str, config: bytes) -> str:
     if found.get("listenPort") == "0" and int(port) == 0:
         return ""
     return f"{found.get('brokerIP2') or host}:{int(port) or int(own_port) + 1}"
-
-
-async def _connected(address: str) -> socket.socket:
-    """Returns a connected socket.
-
-    Raises:
-        OSError: There is no connection, or none in time.
-    """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-    family, kind, protocol, _, target = found[0]
-    made = socket.socket(family, kind, protocol)
-    try:
-        made.setblocking(False)
-        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            await loop.sock_connect(made, target)
-    except BaseException:
-        made.close()
-        raise
-    return made

@@ -75,6 +75,7 @@ class SlaveListener:
             pace=ReplicationPace(
                 batch_bytes=settings.replication_batch_bytes,
                 bytes_per_second_max=bound if settings.replication_is_bounded else None,
+                copied_bytes_per_second_max=settings.copied_bytes_per_second_max or None,
             ),
             quorum=quorum_of(settings) if is_classic and settings.is_sync_master else None,
             membership=None if is_classic else membership_of(settings, own_id),

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::log::{CommitLog, Guarded};
-use super::roll::Sink;
+use super::roll::{Sink, Tail};
 use crate::clock::Clock;
 use crate::disk::{Disk, Region};
 use crate::error::{Error, Result};
@@ -111,6 +111,33 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         Ok(None)
     }
 
+    /// Removes the files that begin at `offset` or behind it: nothing was appended to them.
+    pub(super) fn clear_from(&self, tail: &mut Tail<D>, offset: u64) -> Result<()> {
+        let files = &*self.files;
+        (tail.segment, tail.sink) = (None, Sink::None);
+        for segment in files.chain.pop_from(offset) {
+            files.reclaimer.remove(&files.disk, segment)?;
+            files.disk.sync_dir(files.chain.dir())?;
+        }
+        Ok(())
+    }
+
+    /// Lets a log that holds nothing go on at `offset`.
+    pub(super) fn skip_to(&self, tail: &mut Tail<D>, offset: u64) {
+        (tail.position, tail.ring_at, tail.claimed_to) = (offset, offset, offset);
+        let positions = &self.files.positions;
+        // Nothing is behind before there is something.
+        for mark in [
+            &positions.flushed,
+            &positions.committed,
+            &positions.dispatched,
+        ] {
+            mark.raise(offset);
+        }
+        self.files.records_flushed.store(offset, Ordering::Release);
+        positions.appended.publish(offset);
+    }
+
     /// Lets a log that holds nothing begin at `offset`, the begin of a file, and makes that file.
     ///
     /// # Durability
@@ -139,25 +166,10 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
                 let reason = format!("the log holds {} bytes already", tail.position);
                 return Err(Error::NotWritable { reason });
             }
-            (tail.segment, tail.sink) = (None, Sink::None);
             // The other name goes first: with both a start would miss the files between them.
             files.preparer.remove_unused()?;
-            for segment in files.chain.pop_from(0) {
-                files.reclaimer.remove(&files.disk, segment)?;
-                files.disk.sync_dir(files.chain.dir())?;
-            }
-            (tail.position, tail.ring_at, tail.claimed_to) = (offset, offset, offset);
-            let positions = &files.positions;
-            // Nothing is behind before there is something.
-            for mark in [
-                &positions.flushed,
-                &positions.committed,
-                &positions.dispatched,
-            ] {
-                mark.raise(offset);
-            }
-            files.records_flushed.store(offset, Ordering::Release);
-            positions.appended.publish(offset);
+            self.clear_from(tail, 0)?;
+            self.skip_to(tail, offset);
         }
         let whole = WholeRecords {
             end: offset,

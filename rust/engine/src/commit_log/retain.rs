@@ -55,7 +55,7 @@ pub struct Retained {
 
 /// Removes the oldest files that are older than `expired_before_ms` (all of them when that is
 /// `None`), at most `files_max`, never the newest one, never one that holds what is not flushed
-/// or not dispatched. `unread_from` is the lowest offset somebody still wants to read; it does
+/// or not dispatched; of expired ones none that somebody copies. `unread_from` is the lowest offset somebody still wants to read; it does
 /// not keep a file, but what goes beyond it is counted. `before_first` is called when a file is
 /// about to go, to keep what only that file still has.
 ///
@@ -84,6 +84,10 @@ pub fn remove_oldest<D: Disk>(
             break;
         };
         if first.end() > keep_from || files.chain.len() < 2 {
+            break;
+        }
+        // Where the disk is full, or somebody asks, the copy begins anew.
+        if expired_before_ms.is_some() && files.holds.keep(first.end()) {
             break;
         }
         let modified = files

@@ -9,7 +9,7 @@ use crate::lock::Mutex;
 use crate::disk::Disk;
 use crate::notice::Notices;
 use crate::poison::Poison;
-use crate::segment::{Chain, LogPositions, Pool, Preparer, Reclaimer, Window};
+use crate::segment::{Chain, Holds, LogPositions, Pool, Preparer, Reclaimer, Window};
 use crate::watermark::Signal;
 
 /// One log and what goes with it.
@@ -32,6 +32,8 @@ pub struct LogFiles<D: Disk> {
     pub pool: Option<Pool>,
     /// Gives removed files back.
     pub reclaimer: Reclaimer<D>,
+    /// What somebody copies.
+    pub holds: Holds,
     /// The threads' signals.
     pub signals: Signals,
     /// Store time of the newest record, ms.

@@ -5,6 +5,7 @@ mod chain;
 mod claims;
 mod commit;
 mod file;
+mod holds;
 mod log;
 mod pool;
 mod positions;
@@ -15,6 +16,7 @@ mod window;
 
 pub use chain::{Chain, Chunk};
 pub use file::{LogSlice, Segment, SharedBytes};
+pub use holds::Holds;
 pub use log::{LogFiles, Signals};
 pub use pool::{Pool, PoolBuffer};
 pub use positions::LogPositions;

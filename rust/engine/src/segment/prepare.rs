@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::lock::{Condvar, Mutex};
+use crate::lock::{Condvar, Mutex, MutexGuard};
 
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, Result};
@@ -23,6 +23,8 @@ pub struct Preparer<D: Disk> {
     segment_len_bytes: u64,
     notices: Arc<Notices>,
     ready: Mutex<Ready<D>>,
+    /// Held while a file is made, or while none may be.
+    making: Mutex<()>,
     made: Condvar,
     has_thread: AtomicBool,
     uncertain_names: Poison,
@@ -52,6 +54,7 @@ impl<D: Disk> Preparer<D> {
                 wanted_base: None,
                 failure: None,
             }),
+            making: Mutex::new(()),
             made: Condvar::new(),
             has_thread: AtomicBool::new(false),
             uncertain_names: Poison::default(),
@@ -101,6 +104,7 @@ impl<D: Disk> Preparer<D> {
     /// # Blocking
     /// Until the file is allocated and synced.
     pub fn step(&self) -> Result<bool> {
+        let _making = self.making.lock();
         let base = {
             let ready = self.ready.lock();
             match (ready.wanted_base, &ready.segment) {
@@ -230,6 +234,19 @@ impl<D: Disk> Preparer<D> {
                 return Err(Error::NoSegment { reason });
             }
         }
+    }
+
+    /// Removes the file that was made and never used; as long as the answer is held none is made.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Until the file that is being made is made.
+    pub fn quiet(&self) -> Result<MutexGuard<'_, ()>> {
+        let making = self.making.lock();
+        self.remove_unused()?;
+        Ok(making)
     }
 
     /// A clean stop: removes the file that was made and never used.

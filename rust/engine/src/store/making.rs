@@ -15,7 +15,9 @@ use crate::error::Result;
 use crate::lock::Mutex;
 use crate::notice::Notices;
 use crate::poison::Poison;
-use crate::segment::{Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Signals, Window};
+use crate::segment::{
+    Chain, Holds, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Signals, Window,
+};
 
 /// Assumed memory of the machine where the system does not report it.
 const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
@@ -63,6 +65,7 @@ pub(super) fn log_files<D: Disk>(
         window: Window::new(config),
         pool,
         reclaimer: Reclaimer::default(),
+        holds: Holds::default(),
         signals: Signals::default(),
         last_store_ms: AtomicI64::new(0),
         records_end: AtomicU64::new(u64::MAX),

@@ -10,6 +10,7 @@
 mod answers;
 mod ask;
 mod assemble;
+mod bad_records;
 mod bits;
 mod checkpoints;
 mod close;
@@ -72,6 +73,7 @@ use crate::status::PutStatus;
 
 pub use answers::{GetStatus, Got, Queried, RecordOffsets};
 pub use ask::{Ask, FilterDecision, MessageFilter, SeenExtension, SeenUnit};
+pub use bad_records::{BadRecord, TheirRecord, next_bad_record, replace_bad_record};
 pub use bits::BitMaker;
 pub use checkpoints::Checkpoints;
 pub use damaged_records::{DamagedRecord, DamagedRecords};

@@ -1,6 +1,7 @@
 //! The store as replication sees it: a master's log read in ranges, a slave's log grown by bytes of its
 //! master. Knows no socket, and decides nothing about roles.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 
@@ -11,7 +12,7 @@ use crate::clock::Clock;
 use crate::commit_log::{CommitLog, Scan, scan};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::segment::{Chunk, LogFiles};
+use crate::segment::{Chunk, Holds, LogFiles};
 
 pub use crate::commit_log::WholeRecords;
 
@@ -283,6 +284,58 @@ impl<D: Disk, C: Clock> Replica<D, C> {
             return Err(crate::error::Error::Closed);
         }
         self.log.begin_at(offset)
+    }
+
+    /// Takes a whole file of the master's log as the next one of a slave's: see [`CommitLog::adopt`].
+    ///
+    /// # Durability
+    /// As [`CommitLog::adopt`].
+    ///
+    /// # Errors
+    /// As [`CommitLog::adopt`]; [`Error::Closed`].
+    ///
+    /// # Blocking
+    /// As [`CommitLog::adopt`].
+    pub fn adopt(&self, base: u64, staged: &Path, store_ms: Option<i64>) -> Result<()> {
+        if self.files.is_closing() {
+            return Err(Error::Closed);
+        }
+        self.log.adopt(base, staged, store_ms)
+    }
+
+    /// Where whole files of a log end that nobody may take back: on disk, and confirmed.
+    #[must_use]
+    pub fn settled_files_end(&self) -> u64 {
+        let flushed = self.files.positions.flushed.position();
+        let end = flushed.min(self.files.confirmed_end());
+        let file_len_bytes = self.files.chain.segment_len_bytes();
+        end - end % file_len_bytes
+    }
+
+    /// The disk that the log is on.
+    #[must_use]
+    pub fn disk(&self) -> &D {
+        &self.files.disk
+    }
+
+    /// Where whole files of another log wait to be adopted: beside the log, so that their names can change
+    /// in one step.
+    #[must_use]
+    pub fn refill_dir(&self) -> PathBuf {
+        let mut dir = self.files.chain.dir().as_os_str().to_owned();
+        dir.push(".refill");
+        PathBuf::from(dir)
+    }
+
+    /// Keeps what somebody copies of the log: expired files stay.
+    #[must_use]
+    pub fn holds(&self) -> &Holds {
+        &self.files.holds
+    }
+
+    /// Lets the pages of a part of the log go that was read once.
+    pub fn forget(&self, from: u64, to: u64) {
+        self.files.chain.forget(from, to);
     }
 
     /// Calls `wake` whenever the log has grown, from whatever thread that happens on: it must be short and

@@ -26,6 +26,7 @@ pub(crate) const HOW: Shipping = Shipping {
     },
     batch_len_bytes: 32_768,
     bytes_per_second_max: None,
+    copied_bytes_per_second_max: None,
     quorum: None,
 };
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -248,6 +248,7 @@ impl World {
                 timing: self.options.timing,
                 batch_len_bytes: self.options.batch_len_bytes,
                 bytes_per_second_max: self.options.bytes_per_second_max,
+                copied_bytes_per_second_max: None,
                 quorum: Some(self.options.rule),
             };
             Duty::Master(Box::new(Slaves::new(std::sync::Arc::clone(&store), how)))

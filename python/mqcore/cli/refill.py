@@ -1,0 +1,156 @@
+"""`mqcore store refill`: fills a directory with whole files of the log of a broker that runs."""
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mqcore.cli.options import settings_of
+from mqcore.errors import MQError
+
+if TYPE_CHECKING:
+    from mqcore.broker.replication.refilling import Refilling
+
+# What goes aside with the log: it is made from it, or is about it. Topics, groups and offsets stay.
+_OF_THE_LOG = (
+    "commitlog",
+    "commitlog.refill",
+    "consumequeue",
+    "consumequeue_ext",
+    "batchconsumequeue",
+    "index",
+    "timerwheel",
+    "timerlog",
+    "checkpoint",
+    "abort",
+    "mqcore.session",
+    "queues.manifest",
+    "queues.manifest.before",
+    "epochFileCheckpoint",
+    "epochFileCheckpoint.bak",
+)
+_ASIDE = "truncated"
+_FILE_KEY = "mappedFileSizeCommitLog"
+_LOOK_S = 0.1
+_TIMEOUT_S = 5.0
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--from", "address", metavar="HOST:PORT", required=True, help="The broker to copy.")
+@click.option(
+    "--streams", default=2, show_default=True, type=click.IntRange(1, 4), help="Connections."
+)
+@click.option(
+    "--set-aside",
+    is_flag=True,
+    help="Move what DIR has of a log to DIR/truncated first, and begin anew.",
+)
+@click.option("-c", "--config", "config_file", type=click.Path(exists=True, path_type=Path))
+@click.option("--set", "assignments", metavar="KEY=VALUE", multiple=True)
+def refill(
+    directory: Path,
+    address: str,
+    streams: int,
+    set_aside: bool,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Copy all whole files of the log of a running broker of mqcore into DIR.
+
+    The broker that is to have DIR does not run. Started as a slave it follows from there on. Each
+    file is compared with the hash of the broker's; a copy that was interrupted goes on where it
+    was. A log that DIR has already is continued where it ends with a file, and refused otherwise:
+    with --set-aside it is moved, and nothing of it is deleted.
+    """
+    settings = settings_of(config_file, assignments)
+    if set_aside:
+        _move(directory, settings)
+    end = asyncio.run(_filled(directory, address, streams, settings))
+    click.echo(f"the log of {directory} ends at {end}")
+
+
+def _move(directory: Path, settings: dict[str, str]) -> None:
+    """Moves the log and what is made from it; an open store keeps every broker out meanwhile."""
+    from mqcore.native import Store, existing_sizes
+
+    found = [name for name in _OF_THE_LOG if (directory / name).exists()]
+    if not found:
+        return
+    # Opened where there is one, to see that no broker runs on it; a log that is damaged stays so.
+    Store(directory, config=existing_sizes(directory) | settings, on_damage="refuse").close()
+    aside = directory / _ASIDE / f"log-{time.time_ns() // 1_000_000}"
+    aside.mkdir(parents=True)
+    for name in found:
+        if (directory / name).exists():
+            (directory / name).rename(aside / name)
+    click.echo(f"the old log is in {aside}")
+
+
+async def _filled(directory: Path, address: str, streams: int, settings: dict[str, str]) -> int:
+    from mqcore.broker.replication.following import ha_address_of
+    from mqcore.broker.replication.refilling import Offer, Refilling, offer_of
+    from mqcore.native import ReplicationEpochs, Store
+    from mqcore.remoting import Client, RequestCode, expect
+
+    async with Client() as client:
+        answer = await client.call(address, RequestCode.GET_BROKER_CONFIG, timeout_s=_TIMEOUT_S)
+        theirs = expect(answer, address).body
+        offer = await offer_of(client, address)
+    shipping = ha_address_of(address, theirs)
+    if offer.what is not Offer.GIVEN or not shipping:
+        raise click.ClickException(
+            f"{address} gives no whole files: it is no master of mqcore that slaves can reach"
+        )
+    settings.setdefault(_FILE_KEY, _setting(theirs, _FILE_KEY))
+    settings.setdefault("maxMessageSize", _setting(theirs, "maxMessageSize"))
+    store = Store(directory, config=settings)
+    with contextlib.closing(store):
+        epochs = ReplicationEpochs(store, str(directory / "epochFileCheckpoint"))
+        refilling = Refilling(store, epochs=epochs, streams=streams)
+        if not refilling.may_begin:
+            raise click.ClickException(
+                f"the log of {directory} ends in the middle of a file: a slave goes on there by "
+                "itself; --set-aside begins anew"
+            )
+        why = await _shown(refilling, shipping)
+        if why:
+            raise click.ClickException(f"{why}; --set-aside begins anew")
+        return store.stats().appended
+
+
+def _setting(config: bytes, key: str) -> str:
+    lines = config.decode("utf-8", "replace").splitlines()
+    found = dict(line.partition("=")[::2] for line in lines)
+    if key not in found:
+        raise click.ClickException(f"the broker's settings have no {key}")
+    return found[key]
+
+
+async def _shown(refilling: "Refilling", shipping: str) -> str:
+    """Copies, with a progress bar on a terminal; returns why it ended too early."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    console = Console(stderr=True)
+    copying = asyncio.ensure_future(refilling.run(shipping))
+    columns = ("log", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("log", total=None)
+        while not copying.done():
+            await asyncio.wait([copying], timeout=_LOOK_S)
+            figures = refilling.figures
+            progress.update(task, total=figures.total_bytes or None, completed=figures.done_bytes)
+    try:
+        return copying.result()
+    except MQError as error:
+        return error.message
