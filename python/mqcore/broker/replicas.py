@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mqcore.native import ReplicationEpochs, ReplicationMaster, ReplicationSlave
 
-__all__ = ["HEARTBEAT_MIN_MS", "Elections", "Replicas"]
+__all__ = ["HEARTBEAT_MIN_MS", "ActsForMaster", "Elections", "Replicas"]
 
 # A smaller setting, which officially sends one as fast as it can, keeps nobody busy.
 HEARTBEAT_MIN_MS = 100
@@ -28,6 +28,17 @@ class Elections(Protocol):
         """Hears that the log has to end at an offset before its master can be followed."""
 
 
+class ActsForMaster(Protocol):
+    """What makes a slave act for its master, as the broker's parts call it."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether it does."""
+
+    def min_id_changed(self, min_id: int, address: str, ha_address: str) -> None:
+        """Hears who has the smallest id of the group now."""
+
+
 @dataclass(slots=True)
 class Replicas:
     """The replication of one broker.
@@ -43,6 +54,7 @@ class Replicas:
         has_master: Whether a slave is connected to its master.
         ended: Why the last connection to the master ended; empty while there was none.
         synced_ms: When the tables of the master were taken last; 0 for never.
+        acting: Of a group with acting masters: what makes one of a slave.
     """
 
     port: int = 0
@@ -54,6 +66,7 @@ class Replicas:
     has_master: bool = False
     ended: str = ""
     synced_ms: int = 0
+    acting: ActsForMaster | None = None
 
     def learn(self, address: str, ha_address: str) -> None:
         """Takes what a name server knows of the master; what it does not know stays as it was."""

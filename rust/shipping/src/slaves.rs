@@ -53,6 +53,8 @@ pub struct SlaveStanding {
     /// The id that its controller gave it, and whether it is a learner; `None` in classic replication, and
     /// before it has introduced itself.
     pub identity: Option<(i64, bool)>,
+    /// Whether what it reports counts.
+    pub counts: bool,
 }
 
 /// What a master under a controller ships by.
@@ -167,6 +169,16 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
         self.peers.push(Peer::new(address, stream, link));
     }
 
+    /// Whether what the slave at `address` reports counts: it does unless it is no member. Who does not
+    /// count gets the log, acknowledges nothing and is in no set.
+    pub fn set_counts(&mut self, address: &str, counts: bool) {
+        for peer in &mut self.peers {
+            if peer.address == address {
+                peer.counts = counts;
+            }
+        }
+    }
+
     /// Whether nobody is connected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -252,7 +264,9 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
 
     /// Ends the links of slaves that have connected once more: the older one is a rest.
     fn drop_earlier(&mut self, ended: &mut impl FnMut(&str, String)) {
-        let ids = self.peers.iter().map(Peer::identity);
+        // Who does not count may give any id.
+        let ids = self.peers.iter();
+        let ids = ids.map(|peer| peer.identity().filter(|_id| peer.counts));
         let ids: Vec<Option<i64>> = ids.map(|known| known.map(|(id, _)| id)).collect();
         let mut behind = ids.iter();
         self.peers.retain(|peer| {
@@ -396,6 +410,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
                 Some(known) if is_same && known.address == peer.address => {
                     known.standing = standing;
                     known.identity = peer.identity();
+                    known.counts = peer.counts;
                 }
                 _ => {
                     standings.truncate(at);
@@ -403,6 +418,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
                         address: peer.address.clone(),
                         standing,
                         identity: peer.identity(),
+                        counts: peer.counts,
                     });
                 }
             }

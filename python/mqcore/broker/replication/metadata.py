@@ -32,6 +32,7 @@ from mqcore.broker.state import BrokerState
 from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_int
 from mqcore.model.relaxed_json import parse_object
+from mqcore.model.versions import DataVersion
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import RequestCode, ResponseCode, expect
 
@@ -138,6 +139,10 @@ class MetadataSync:
         ahead = await asyncio.to_thread(self.follow_offsets, rest)
         self._own_offsets = own
         await self._persistence.save_offsets()
+        if self._state.settings.has_acting_master and not ahead:
+            # An official master that is back takes ours where our version is no less than its own.
+            found = await asyncio.to_thread(parse_object, body)
+            self._state.offsets_version = DataVersion.of_json(found.get("dataVersion"))
         await self._hand_offsets(ahead)
 
     def follow_offsets(self, table: dict[str, dict[int, int]]) -> dict[tuple[str, int], int]:
