@@ -8,7 +8,7 @@ acts.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Final
 
 from mqcore.broker.acting import Acting, ask_members
@@ -18,7 +18,7 @@ from mqcore.broker.delays import DelayTable
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.policy import SCHEDULE_TOPIC
 from mqcore.broker.registration import Registrar
-from mqcore.broker.replication.member_hosts import host_of, plain
+from mqcore.broker.replication.member_hosts import host_of, plain, second_host
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import BadJsonError, MQError
@@ -154,9 +154,10 @@ class GoingOnline:
             "masterAddress": state.address,
         }
         await self._ask(slave, RequestCode.EXCHANGE_BROKER_HA_INFO, ext)
-        host = await _resolved(host_of(slave))
+        second = second_host(await self._ask(slave, RequestCode.GET_BROKER_CONFIG))
+        hosts = {await _resolved(host) for host in (host_of(slave), second) if host}
         async with asyncio.timeout(_CONNECTED_S):
-            while not self._is_copied_by(host):  # noqa: ASYNC110
+            while not self._is_copied_by(hosts):  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK_S)
         try:
             offsets = await self._ask(slave, RequestCode.GET_ALL_CONSUMER_OFFSET)
@@ -173,11 +174,12 @@ class GoingOnline:
         await self._persistence.save_delays()
         _log.info("%s copies from here; %d offsets were taken back from it", slave, count)
 
-    def _is_copied_by(self, host: str) -> bool:
+    def _is_copied_by(self, hosts: Set[str]) -> bool:
+        """Returns whether a slave copies from here that connects from one of these."""
         master = self._state.replicas.master
         slaves = [] if master is None else master.slaves()
         return any(
-            each.requested is not None and plain(host_of(each.address)) == host for each in slaves
+            each.requested is not None and plain(host_of(each.address)) in hosts for each in slaves
         )
 
     def _take_offsets(self, table: Mapping[str, Mapping[int, int]]) -> int:

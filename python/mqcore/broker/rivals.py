@@ -54,8 +54,8 @@ def rival_text(state: BrokerState, rival: str) -> str:
     if broker_id == 0:
         return (
             f"two masters are named {name}: {rival} is one already. Stop one of them; set "
-            "brokerName to another name where this is a master of its own, or brokerRole=SLAVE and brokerId=1 "
-            "where it is to copy the other one"
+            "brokerName to another name where this is a master of its own, or brokerRole=SLAVE "
+            "and brokerId=1 where it is to copy the other one"
         )
     return (
         f"two brokers named {name} have the id {broker_id}: {rival} has it already. Set brokerId "

@@ -134,7 +134,7 @@ def _acting_faults(settings: BrokerSettings) -> list[str]:
     faults = []
     if settings.listener.host.startswith("unix:"):
         faults.append("enableSlaveActingMaster=true: name servers know brokers by TCP only")
-    if settings.configuration.value("lockInStrictMode"):
+    if str(settings.configuration.value("lockInStrictMode")).lower() == "true":
         faults.append(
             "enableSlaveActingMaster=true: lockInStrictMode=true is not built, a lock of a queue "
             "is this broker's own; set it to false"
