@@ -188,11 +188,18 @@ class Pair:
 
 @contextmanager
 def pair(
-    master: Software, slave: Software, root: Path, keys: Mapping[str, str] | None = None
+    master: Software,
+    slave: Software,
+    root: Path,
+    keys: Mapping[str, str] | None = None,
+    *,
+    namesrv: Software = OURS,
+    namesrv_keys: Mapping[str, str] | None = None,
 ) -> Iterator[Pair]:
-    """Starts a master with a name server of ours, and a slave of it; ends them."""
+    """Starts a master with a name server, of ours unless it is named, and a slave; ends them."""
     servers = prepared(master, root / "master", {**SMALL, **(keys or {})})
-    servers.namesrv.become(OURS)
+    servers.namesrv.become(namesrv)
+    servers.namesrv.settings |= namesrv_keys or {}
     store = root / "slave" / "store"
     port = free_port()
     settings = {

@@ -21,6 +21,7 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
+from mqcore.broker.going_online import GoingOnline, is_isolated
 from mqcore.broker.hand_over import HandOverParts
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
@@ -247,7 +248,7 @@ class Broker:
             self._ends_with(periodic.stop, periodic.stop)
         self._topic_queues.start()
         self._rounds.start()
-        if state.role.is_master:
+        if state.role.is_master and not is_isolated(self.settings):
             self._services.start()
         replication, self._replication = self._replication, None
         assert replication is not None
@@ -262,7 +263,9 @@ class Broker:
         if state.role.is_controlled:
             self._switch = RoleSwitch(state, self._services, replication, self._registrar)
         else:
-            self._registrar.start()
+            online = GoingOnline(state, persistence, self._registrar, self._services)
+            self._ends_with(online.stop, online.stop)
+            online.start()
         _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
         return address
 

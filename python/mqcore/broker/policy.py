@@ -64,9 +64,9 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         refuse_sends, code = _NOT_AVAILABLE, ResponseCode.SERVICE_NOT_AVAILABLE
     elif role.is_slave:
         refuse_sends, code = _REJECTED, ResponseCode.SYSTEM_BUSY
-        if state.version < _REJECTS_FROM:
+        if state.version < _REJECTS_FROM or settings.has_acting_master:
             refuse_sends, code = _NOT_AVAILABLE, ResponseCode.SERVICE_NOT_AVAILABLE
-        elif not settings.reads_from_replicas:
+        if state.version >= _REJECTS_FROM and not settings.reads_from_replicas:
             refuse_pulls = _REJECTED
     return BrokerPolicy(
         **policy_values("broker", settings),

@@ -11,14 +11,15 @@ from functools import partial
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.name_servers import NameServerLookup, looks_up
+from mqcore.broker.rivals import rival_of, rival_text
 from mqcore.broker.state import BrokerState, masked
-from mqcore.errors import MQError
+from mqcore.errors import MQError, RefusedError
 from mqcore.model.reading import as_dict
 from mqcore.model.relaxed_json import compact_in_parts, parse_object
 from mqcore.model.topics import TopicConfig
 from mqcore.model.versions import DataVersion
 from mqcore.periodic import PeriodicTask, PeriodicTasks, log_error
-from mqcore.remoting import Client, Link, LinkEvents, RequestCode, expect
+from mqcore.remoting import Client, Link, LinkEvents, RequestCode, ResponseCode, expect
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -52,12 +53,22 @@ def register_header(state: BrokerState) -> dict[str, str]:
     settings = state.settings
     # Port 0 where nothing listens: a slave must not be sent to whoever has the next port.
     ha_address = f"{settings.replication_host}:{state.replicas.port}"
-    return identity(state) | {
-        "haServerAddr": ha_address,
-        "compressed": "false",
-        # 0 means unchecked: the connection has its own checksum.
-        "bodyCrc32": "0",
-    }
+    acting = {}
+    if settings.has_acting_master:
+        acting = {
+            "enableActingMaster": "true",
+            "heartbeatTimeoutMillis": str(settings.not_active_timeout_ms),
+        }
+    return (
+        identity(state)
+        | acting
+        | {
+            "haServerAddr": ha_address,
+            "compressed": "false",
+            # 0 means unchecked: the connection has its own checksum.
+            "bodyCrc32": "0",
+        }
+    )
 
 
 def register_body(state: BrokerState, names: Iterable[str] | None = None) -> bytes:
@@ -120,6 +131,8 @@ class Registrar(LinkEvents):
         self._persistence = persistence
         self._client = Client(version=state.version, events=[self])
         self._known: set[str] = set()
+        # Who else has our name and id, by name server.
+        self._rivals: dict[str, str] = {}
         self._news = asyncio.Event()
         self._body_key: tuple[DataVersion, int] | None = None
         self._body = b""
@@ -252,9 +265,11 @@ class Registrar(LinkEvents):
         """Registers once; a name server that does not know us gets everything.
 
         Raises:
-            MQError: It did not take the registration.
+            MQError: It did not take the registration, or another broker has our name and id.
         """
         state = self._state
+        if names is None:
+            await self._look_for_rival(address)
         body = await self._whole() if names is None else await self._part(names)
         timeout_s = state.settings.register_timeout_ms / _MS_PER_S
         if names is not None:
@@ -275,6 +290,20 @@ class Registrar(LinkEvents):
         self._known.add(address)
         self._news.set()
         await self._promise_order(ordered)
+
+    async def _look_for_rival(self, address: str) -> None:
+        """Returns when nobody else has our name and id, or we had them first.
+
+        Raises:
+            RefusedError: Somebody has; what is registered stays as it is.
+        """
+        rival = await rival_of(self._client, self._state, address)
+        if rival and rival != self._rivals.get(address):
+            _log.error("%s", rival_text(self._state, rival))
+        self._rivals[address] = rival
+        if rival and address not in self._known:
+            text = rival_text(self._state, rival)
+            raise RefusedError(text, code=ResponseCode.SYSTEM_ERROR)
 
     async def _promise_order(self, names: Iterable[str]) -> None:
         """Marks the topics that the name server lists as ordered."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from mqcore.native import ReplicationEpochs, ReplicationMaster, ReplicationSlave
 
-__all__ = ["HEARTBEAT_MIN_MS", "Elections", "Replicas"]
+__all__ = ["HEARTBEAT_MIN_MS", "ActsForMaster", "Elections", "Replicas"]
 
 # A smaller setting, which officially sends one as fast as it can, keeps nobody busy.
 HEARTBEAT_MIN_MS = 100
@@ -43,6 +43,17 @@ class Elections(Protocol):
 
     def diverged(self, cut_at: int) -> None:
         """Hears that the log has to end at an offset before its master can be followed."""
+
+
+class ActsForMaster(Protocol):
+    """What makes a slave act for its master, as the broker's parts call it."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether it does."""
+
+    def min_id_changed(self, min_id: int, address: str, ha_address: str) -> None:
+        """Hears who has the smallest id of the group now."""
 
 
 class Figures(Protocol):
@@ -81,6 +92,7 @@ class Replicas:
         refilling: How far the copy of whole files is, while there is one.
         ended: Why the last connection to the master ended; empty while there was none.
         synced_ms: When the tables of the master were taken last; 0 for never.
+        acting: Of a group with acting masters: what makes one of a slave.
     """
 
     port: int = 0
@@ -93,6 +105,7 @@ class Replicas:
     refilling: Refill | None = None
     ended: str = ""
     synced_ms: int = 0
+    acting: ActsForMaster | None = None
 
     def learn(self, address: str, ha_address: str) -> None:
         """Takes what a name server knows of the master; what it does not know stays as it was."""

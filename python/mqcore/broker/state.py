@@ -217,6 +217,7 @@ def topic_rules(settings: BrokerSettings) -> TopicRules:
         trace_topic=settings.trace_topic if settings.has_trace_topic else None,
         has_timers=settings.has_timers,
         revive_queues=max(1, settings.pop_revive_queues),
+        has_acting_master=settings.has_acting_master,
     )
 
 

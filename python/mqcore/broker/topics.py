@@ -29,6 +29,7 @@ from mqcore.model.topics import (
     SYSTEM_PREFIX,
     TIMER_TOPIC,
     TopicConfig,
+    member_group_topic,
     revive_topic,
     topic_fault,
 )
@@ -55,6 +56,7 @@ class TopicRules:
         trace_topic: Name of the trace topic, None without one.
         has_timers: `timerWheelEnable`.
         revive_queues: `reviveQueueNum`: queues of the topic of check points.
+        has_acting_master: `enableSlaveActingMaster`.
     """
 
     cluster: str
@@ -66,6 +68,7 @@ class TopicRules:
     trace_topic: str | None = None
     has_timers: bool = False
     revive_queues: int = 8
+    has_acting_master: bool = False
 
     def system_topics(self, schedule_queues: int) -> Iterable[TopicConfig]:
         """Yields the topics that are there from the start."""
@@ -90,6 +93,8 @@ class TopicRules:
         if self.has_timers:
             yield topic(TIMER_TOPIC, 1)
             yield topic(revive_topic(self.cluster), self.revive_queues)
+        if self.has_acting_master:
+            yield topic(member_group_topic(self.broker_name), 1, PERM_INHERIT)
         yield topic(HALF_TOPIC, 1)
         yield topic(OP_HALF_TOPIC, 1)
 

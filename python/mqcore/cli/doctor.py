@@ -1,5 +1,6 @@
-"""`mqcore doctor`: whether a machine is fit for a broker, and what to change."""
+"""`mqcore doctor`: whether a machine is fit for a broker, or a cluster sound; what to change."""
 
+import asyncio
 import json
 import sys
 from dataclasses import asdict
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from mqcore.cli.cluster import Cluster, cluster_options
 from mqcore.cli.findings import (
     Finding,
     clock_findings,
@@ -43,19 +45,53 @@ def examined(directory: Path) -> list[Finding]:
     return [*findings, *clock_findings()]
 
 
+def examined_cluster(cluster: Cluster) -> list[Finding]:
+    """Returns everything looked at, of the servers of a cluster.
+
+    Raises:
+        MQError: No name server answers.
+    """
+    # Imported here: a look at the machine needs no client.
+    from mqcore.admin.transport import Transport
+    from mqcore.cli.cluster_facts import ClusterFacts, gathered
+    from mqcore.cli.cluster_findings import cluster_findings
+    from mqcore.client.instance import tls_context
+    from mqcore.client.name_servers import addresses_of
+    from mqcore.remoting import Client
+
+    async def asked() -> ClusterFacts:
+        remote = Client(tls=tls_context(cluster.tls))
+        ways = Transport(remote, cluster.namesrv, cluster.credentials, cluster.timeout_s)
+        try:
+            return await gathered(ways, addresses_of(cluster.namesrv))
+        finally:
+            await ways.close()
+
+    return cluster_findings(asyncio.run(asked()))
+
+
 @click.command()
 @click.argument("directory", default="~/store", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON list.")
-def doctor(directory: Path, as_json: bool) -> None:
+@click.option(
+    "--cluster", "is_of_cluster", is_flag=True, help="Look at a cluster instead, by --namesrv."
+)
+@cluster_options
+def doctor(directory: Path, is_of_cluster: bool, cluster: Cluster) -> None:
     """Look at this machine as a broker with its store in DIRECTORY would use it.
 
     Prints each value with what to change, and why. Changes nothing; the time of a sync is
     measured with a file without a name in DIRECTORY. Limits are those of this shell.
 
+    With --cluster name servers, controllers and brokers are asked: settings that acknowledge less
+    than they seem to, replicas that are behind or unseen, open ports for slaves, clocks.
+
     Exit code 1 when something is advised.
     """
-    findings = examined(directory.expanduser().absolute())
-    if as_json:
+    if is_of_cluster:
+        findings = examined_cluster(cluster)
+    else:
+        findings = examined(directory.expanduser().absolute())
+    if cluster.as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
         sys.exit(_exit_code(findings))
     width = max(len(finding.name) for finding in findings)

@@ -3,6 +3,7 @@
 Refuses what cannot work and returns what somebody should know. Knows no program's inside.
 """
 
+import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def check_broker(settings: BrokerSettings) -> list[str]:
     if any(separator in log_dir for separator in _PATH_SEPARATORS):
         faults.append(f"storePathCommitLog={log_dir}: several directories of the log are not built")
     faults += _role_faults(settings)
+    faults += _host_faults(settings.replication_member_hosts)
     for address in settings.name_servers:
         host, separator, port = address.rpartition(":")
         if not separator or not host or not port.isdigit():
@@ -117,6 +119,7 @@ def _role_faults(settings: BrokerSettings) -> list[str]:
             f"brokerId={broker_id}: another id than 0 is that of a slave, with brokerRole=SLAVE"
         )
     faults += _copies_faults(settings)
+    faults += _acting_faults(settings)
     address = settings.replication_master
     host, separator, port = address.rpartition(":")
     if address and not (separator and host and port.isdigit()):
@@ -124,9 +127,42 @@ def _role_faults(settings: BrokerSettings) -> list[str]:
     return faults
 
 
+def _acting_faults(settings: BrokerSettings) -> list[str]:
+    """Returns what is wrong with a group in which a slave acts for its master."""
+    if not settings.has_acting_master:
+        return []
+    faults = []
+    if settings.listener.host.startswith("unix:"):
+        faults.append("enableSlaveActingMaster=true: name servers know brokers by TCP only")
+    if str(settings.configuration.value("lockInStrictMode")).lower() == "true":
+        faults.append(
+            "enableSlaveActingMaster=true: lockInStrictMode=true is not built, a lock of a queue "
+            "is this broker's own; set it to false"
+        )
+    return faults
+
+
+def _host_faults(entries: tuple[str, ...]) -> list[str]:
+    """Returns which entries of haMemberHosts are none."""
+    faults = []
+    for entry in entries:
+        if "/" not in entry:
+            continue
+        try:
+            ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            faults.append(f"haMemberHosts={entry}: a network expected, such as 10.0.0.0/8")
+    return faults
+
+
 def _member_faults(settings: BrokerSettings) -> list[str]:
     """Returns what is wrong with a broker under a controller, which decides about its role."""
     faults = []
+    if settings.has_acting_master:
+        faults.append(
+            "enableControllerMode=true: a controller elects a master where one is gone; set "
+            "enableSlaveActingMaster=false"
+        )
     if not settings.controllers:
         faults.append("enableControllerMode=true: controllerAddr must name the controllers")
     for address in settings.controllers:
@@ -179,6 +215,8 @@ def _copies_warnings(settings: BrokerSettings) -> list[str]:
     known = settings.configuration.settings
     if settings.is_controlled:
         return _member_warnings(settings)
+    if settings.is_slave and settings.has_acting_master and not settings.reads_from_replicas:
+        return ["enableSlaveActingMaster: a slave that acts is read with slaveReadEnable=true only"]
     if settings.is_sync_master:
         if known[_COPIES].is_default or settings.replication_copies > 1:
             return []

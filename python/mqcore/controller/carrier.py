@@ -12,10 +12,13 @@ from mqcore.errors import MQError
 from mqcore.native import ControllerMessage, ControllerNode
 from mqcore.remoting import Client, OwnRequestCode, ResponseCode
 
-__all__ = ["Carrier"]
+__all__ = ["GROUP_FIELD", "ID_FIELD", "Carrier"]
 
 _log = logging.getLogger(__name__)
 
+# Fields of a message: the group and the id of who sends it.
+GROUP_FIELD = "controllerGroup"
+ID_FIELD = "controllerId"
 # How long the thread sleeps that waits for messages, before it looks whether it is to end.
 _WAIT_MS = 200
 # A message of the consensus is of no use later: it is sent again.
@@ -25,15 +28,18 @@ _TIMEOUT_S = 1.0
 class Carrier:
     """The way of one controller to the others."""
 
-    def __init__(self, node: ControllerNode, peers: Peers) -> None:
+    def __init__(self, node: ControllerNode, peers: Peers, group: str) -> None:
         """Prepares; `start` begins.
 
         Args:
             node: Whose messages.
             peers: Where the others are.
+            group: The group's name, which the others check.
         """
         self._node = node
         self._peers = peers
+        self._who = {GROUP_FIELD: group, ID_FIELD: peers.self_id}
+        self._refused: set[str] = set()
         self._client = Client(connect_timeout_s=_TIMEOUT_S)
         # Of its own: it waits all the time.
         self._thread = ThreadPoolExecutor(1, "mq-controllers")
@@ -69,10 +75,14 @@ class Carrier:
         try:
             code = OwnRequestCode.CONTROLLER_MESSAGE
             answer = await self._client.call(
-                address, code, body=message.content, timeout_s=_TIMEOUT_S
+                address, code, self._who, message.content, timeout_s=_TIMEOUT_S
             )
             if answer.code == ResponseCode.SUCCESS:
                 response = answer.body
+                self._refused.discard(address)
+            elif address not in self._refused:
+                self._refused.add(address)
+                _log.warning("controller %s refuses our messages: %s", address, answer.remark)
         except MQError as error:
             _log.debug("controller %s does not answer: %s", address, error)
         self._node.deliver(message.ticket, response)

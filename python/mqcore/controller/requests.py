@@ -12,6 +12,7 @@ from collections.abc import Callable
 from mqcore.config import ControllerSettings, parse_properties
 from mqcore.config.amending import amended, properties_text
 from mqcore.controller import bodies
+from mqcore.controller.carrier import GROUP_FIELD
 from mqcore.controller.elections import Elections, keys_of_set
 from mqcore.controller.liveness import TIMEOUT_DEFAULT_MS, BrokerKey, Heartbeat, Liveness
 from mqcore.controller.peers import Peers
@@ -108,6 +109,13 @@ class Requests:
 
     async def message(self, request: Request) -> Command:
         """CONTROLLER_MESSAGE: another controller, about what to agree on."""
+        theirs, ours = request.ext.get(GROUP_FIELD, ""), self.settings.group
+        if theirs and theirs != ours:
+            raise RefusedError(
+                f"this is a controller of group {ours}, not of {theirs}: set controllerDLegerPeers "
+                "to the controllers of one group, and controllerDLegerGroup to its name",
+                code=ResponseCode.SYSTEM_ERROR,
+            )
         answer = await asyncio.to_thread(self._node.answer, request.body)
         if answer is None:
             raise RefusedError("no message between controllers", code=ResponseCode.SYSTEM_ERROR)

@@ -13,12 +13,14 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from mqcore.clock import monotonic_ms
 from mqcore.config import ControllerSettings
 from mqcore.config.budget import memory_plan
 from mqcore.controller.carrier import Carrier
+from mqcore.controller.group_file import check_group
 from mqcore.controller.peers import Peers, peers_of
 from mqcore.controller.requests import Requests
 from mqcore.errors import MQError
@@ -88,6 +90,7 @@ class Controller(LinkEvents):
         """Opens the log and listens; returns the address with the port that was chosen.
 
         Raises:
+            ConfigurationError: The log is that of another controller.
             StoreError: The log cannot be opened.
             AddressError: The address cannot be listened on.
             TlsError: Certificates or keys cannot be used.
@@ -96,12 +99,14 @@ class Controller(LinkEvents):
         listener = replace(settings.listener, port=self._peers.own_port)
         limits = limits_of(listener, memory_plan(settings.configuration))
         async with AsyncExitStack() as starting:
+            store_dir, self_id = Path(settings.store_dir), self._peers.self_id
+            await asyncio.to_thread(check_group, store_dir, settings.group, self_id)
             node = await asyncio.to_thread(ControllerNode, settings.store_dir, self._group())
             starting.push_async_callback(asyncio.to_thread, node.close)
             if len(self._peers.addresses) == 1:
                 # Alone it leads already: its state is what its log leads to.
                 await asyncio.to_thread(node.confirm)
-            carrier = Carrier(node, self._peers)
+            carrier = Carrier(node, self._peers, settings.group)
             starting.push_async_callback(carrier.stop)
             requests = Requests(settings, node, self._peers, clock=self._clock)
             starting.push_async_callback(requests.elections.close)

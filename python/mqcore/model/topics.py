@@ -30,6 +30,8 @@ TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 # What the topics of check points of pops begin with; the name of the cluster follows.
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+# `TopicValidator.SYNC_BROKER_MEMBER_GROUP_PREFIX`; the broker's name follows.
+MEMBER_GROUP_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -55,6 +57,11 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 def revive_topic(cluster: str) -> str:
     """Returns the topic of the check points of pops (`PopAckConstants.buildClusterReviveTopic`)."""
     return f"{REVIVE_PREFIX}{cluster}"
+
+
+def member_group_topic(broker_name: str) -> str:
+    """Returns the topic by whose route 4.9 name servers tell who of a name lives."""
+    return f"{MEMBER_GROUP_PREFIX}{broker_name}"
 
 
 def pop_retry_topics(topic: str, group: str) -> tuple[str, str]:

@@ -2165,6 +2165,7 @@ class SlaveState:
         controller_id: The id that its controller gave it; None in classic replication, and before
             it has introduced itself.
         is_learner: Whether it is never to be in the sync-state set (`asyncLearner`).
+        counts: Whether what it reports counts: not of somebody who is no member.
     """
 
     __match_args__ = (
@@ -2177,6 +2178,7 @@ class SlaveState:
         "bytes_per_second",
         "controller_id",
         "is_learner",
+        "counts",
     )
     @property
     def address(self) -> str: ...
@@ -2196,6 +2198,8 @@ class SlaveState:
     def controller_id(self) -> int | None: ...
     @property
     def is_learner(self) -> bool: ...
+    @property
+    def counts(self) -> bool: ...
 
 @final
 class SlaveProgress:
@@ -2420,8 +2424,21 @@ class ReplicationMaster:
     def sync_state(self) -> SyncState:
         """Returns the sync-state set, with what is asked for."""
 
-    def add(self, descriptor: int, address: str) -> None:
-        """Ships to a slave that has connected. The descriptor is owned here from now on."""
+    def add(self, descriptor: int, address: str, *, counts: bool = True) -> None:
+        """Ships to somebody who has connected. The descriptor is owned here from now on.
+
+        Args:
+            descriptor: The socket.
+            address: Where it comes from.
+            counts: Whether what it reports counts; otherwise it gets the log, acknowledges nothing
+                and is in no set.
+        """
+
+    def set_counts(self, address: str, counts: bool) -> None:
+        """Lets what the slave at an address reports count from now on, or not."""
+
+    def open_links(self) -> int:
+        """Returns how many connections are open, those among them that were just added."""
 
     def slaves(self) -> list[SlaveState]:
         """Returns the slaves that are connected."""

@@ -114,7 +114,7 @@ _HALF_CHECK: Final = (
 _ROCKSDB: Final = "no state is kept in RocksDB"
 _STATIC_TOPICS: Final = "static topics (logical queues over several brokers) are not implemented"
 _CONTAINER: Final = "a process holds one broker; broker containers are not implemented"
-_REPLICATION: Final = "only with acting masters, which are not implemented"
+_REPLICATION: Final = "a number that is stored and shown, and that nothing reads"
 _BETWEEN_CONTROLLERS: Final = (
     "an entry of the official controllers' Raft log, never sent to a broker"
 )
@@ -258,8 +258,8 @@ class RequestCode(IntEnum):
     ADD_BROKER = _unanswered(902, Family.CONTAINER, "5.0.0", _CONTAINER)
     REMOVE_BROKER = _unanswered(903, Family.CONTAINER, "5.0.0", _CONTAINER)
     BROKER_HEARTBEAT = Row(904, Family.ROUTES, _NAMESRV | _CONTROLLER, "5.0.0")
-    NOTIFY_MIN_BROKER_ID_CHANGE = _unanswered(905, Family.ROUTES, "5.0.0", _REPLICATION)
-    EXCHANGE_BROKER_HA_INFO = _unanswered(906, Family.REPLICATION, "5.0.0", _REPLICATION)
+    NOTIFY_MIN_BROKER_ID_CHANGE = Row(905, Family.ROUTES, _BROKER, "5.0.0")
+    EXCHANGE_BROKER_HA_INFO = Row(906, Family.REPLICATION, _BROKER, "5.0.0")
     GET_BROKER_HA_STATUS = Row(907, Family.REPLICATION, _BROKER, "5.0.0")
     RESET_MASTER_FLUSH_OFFSET = _unanswered(908, Family.REPLICATION, "5.0.0", _REPLICATION)
     CONTROLLER_ALTER_SYNC_STATE_SET = Row(1001, Family.CONTROLLER, _CONTROLLER, "5.0.0")

@@ -52,6 +52,8 @@ frozen! {
         controller_id: Option<i64>,
         /// Whether it is never to be in the sync-state set.
         is_learner: bool,
+        /// Whether what it reports counts: not of somebody who is no member.
+        counts: bool,
     }
 
     /// How a slave follows its master. Positions are physical offsets (bytes of the log).
@@ -290,11 +292,24 @@ impl ReplicationMaster {
         }
     }
 
-    /// Ships to a slave that has connected. The descriptor is owned here from now on.
-    fn add(&self, py: Python<'_>, descriptor: i32, address: &str) -> PyResult<()> {
+    /// Ships to somebody who has connected. The descriptor is owned here from now on.
+    #[pyo3(signature = (descriptor, address, *, counts=true))]
+    fn add(&self, py: Python<'_>, descriptor: i32, address: &str, counts: bool) -> PyResult<()> {
         let socket = owned(descriptor).ok_or_else(no_socket)?;
-        let added = gil_call(py, Gil::Kept, || self.inside.add(address, socket));
+        let added = gil_call(py, Gil::Kept, || {
+            self.inside.add_who(address, socket, counts)
+        });
         added.map_err(|error| raised(py, &error))
+    }
+
+    /// Whether what the slave at an address reports counts from now on.
+    fn set_counts(&self, py: Python<'_>, address: &str, counts: bool) {
+        gil_call(py, Gil::Kept, || self.inside.set_counts(address, counts));
+    }
+
+    /// Connections that are open, those among them that were just added.
+    fn open_links(&self) -> usize {
+        self.inside.open_links()
     }
 
     /// The slaves that are connected.
@@ -305,6 +320,7 @@ impl ReplicationMaster {
                          standing,
                          id,
                          is_learner,
+                         counts,
                      }| SlaveState {
             address,
             requested: standing.requested,
@@ -315,6 +331,7 @@ impl ReplicationMaster {
             bytes_per_second: standing.bytes_per_second,
             controller_id: id,
             is_learner,
+            counts,
         };
         all.into_iter().map(state).collect()
     }

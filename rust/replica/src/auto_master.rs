@@ -92,7 +92,9 @@ impl AutoSwitchMasterLink {
         match int(&self.partial, 0) {
             STATE_HANDSHAKE => Ok(INTRODUCTION_LEN_BYTES),
             STATE_TRANSFER => Ok(AUTO_REPORT_LEN_BYTES),
-            state => Err(bad(format!("a frame of a slave begins with {state}"))),
+            state => Err(bad(format!(
+                "a frame of a slave begins with {state}, not with 1 or 2"
+            ))),
         }
     }
 

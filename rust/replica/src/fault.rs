@@ -118,11 +118,20 @@ pub enum LinkFault {
         silent_ms: u64,
     },
     /// A frame of AutoSwitch that is none, or comes out of turn.
-    #[error("what came is no frame of controller mode: {why}")]
+    #[error(
+        "what came is no frame of controller mode: {why}. Where the other end is a broker of ours, set \
+         enableControllerMode on both, or on neither"
+    )]
     BadFrame {
         /// What is wrong.
         why: String,
     },
+    /// A slave in controller mode at a master that is not.
+    #[error(
+        "the slave introduces itself as one in controller mode, and we are in none: set \
+         enableControllerMode on both, or on neither"
+    )]
+    OtherDialect,
     /// A master has no epoch that the log here has.
     #[error(
         "no epoch of the master is one of ours: its log and ours are no copies of each other \

@@ -46,7 +46,13 @@ impl MasterLink {
                 let reported = report_of(self.partial)?;
                 last = Some(reported);
                 if self.course.requested().is_none() {
-                    self.course.begin(reported, log.last_file(), log)?;
+                    let begun = self.course.begin(reported, log.last_file(), log);
+                    begun.map_err(|fault| match fault {
+                        LinkFault::SlaveAhead { .. } if introduces(self.partial) => {
+                            LinkFault::OtherDialect
+                        }
+                        other => other,
+                    })?;
                 }
             }
         }
@@ -92,6 +98,11 @@ impl MasterLink {
     pub fn standing(&mut self, end: u64, now_ms: u64) -> Standing {
         self.course.standing(end, now_ms)
     }
+}
+
+/// Whether a report is the first half of how a slave introduces itself in controller mode: 1, and two flags.
+fn introduces(report: [u8; REPORT_LEN_BYTES]) -> bool {
+    matches!(report, [0, 0, 0, 1, 0, 0 | 1, 0, 0 | 1])
 }
 
 #[cfg(test)]
@@ -154,6 +165,24 @@ mod tests {
             sent,
         };
         assert_eq!(link.feed(&reports(&[4_401]), LOG, 2).unwrap_err(), fault);
+    }
+
+    #[test]
+    fn a_slave_in_controller_mode_is_told_so() {
+        for flags in [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]] {
+            let mut link = link();
+            let first = [&[0, 0, 0, 1][..], &flags, &7_i64.to_be_bytes()].concat();
+            let fault = link.feed(&first, LOG, 1).unwrap_err();
+            assert_eq!(fault, LinkFault::OtherDialect);
+            assert!(fault.to_string().contains("enableControllerMode"));
+        }
+        // A log that is long enough has such an offset.
+        let long = LogSpan {
+            start: 0,
+            end: 5 << 30,
+            file_len_bytes: 1 << 30,
+        };
+        assert_eq!(link().feed(&[0, 0, 0, 1, 0, 0, 0, 0], long, 1), Ok(()));
     }
 
     #[test]

@@ -23,22 +23,32 @@ pub struct Epochs<D: Disk> {
 
 impl<D: Disk> Epochs<D> {
     /// Reads the file of epochs of a store that was opened. Entries that begin behind the end of the log
-    /// are forgotten: what they are about was lost.
+    /// are forgotten: what they are about was lost. A log without a file of epochs was copied before there
+    /// were some; one whose file is empty has lost them.
     ///
     /// # Errors
-    /// [`Error::BadText`] where neither the file nor its `.bak` can be read; [`Error::Io`].
+    /// [`Error::BadText`] where neither the file nor its `.bak` can be read, or the file of a log is empty;
+    /// [`Error::Io`].
     ///
     /// # Blocking
     /// Reads, and may write, the file.
     pub fn open<C: Clock>(store: &Store<D, C>, path: &Path) -> Result<Self> {
         let files = store.files();
         let read = small_state::read(&files.disk, path, &files.notices, EpochTable::of_text)?;
+        let end = store.replica().appended();
+        if read.is_none() && end > 0 && files.disk.stat(path)?.is_some() {
+            let why = format!(
+                "it is empty, and the log ends at {end}: nobody knows whose it is. Restore it, or remove \
+                 it together with the log, to have this replica filled anew"
+            );
+            let path = path.to_owned();
+            return Err(Error::BadText { path, why });
+        }
         let epochs = Self {
             disk: files.disk.clone(),
             path: path.to_owned(),
             table: Mutex::new(Arc::new(read.map(|read| read.value).unwrap_or_default())),
         };
-        let end = store.replica().appended();
         epochs.change(|table| table.forget_behind(end))?;
         Ok(epochs)
     }

@@ -4,7 +4,7 @@
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,10 +26,21 @@ use crate::slaves::{Membership, Shipping, SlaveStanding, Slaves};
 /// The first turn of a thread that was woken takes no longer, on a machine that does anything at all.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// Somebody who has connected.
+struct Added {
+    address: String,
+    stream: TcpStream,
+    counts: bool,
+}
+
 struct Shared {
     copies: Mutex<Vec<CopyStanding>>,
     wake: WakeDescriptor,
-    added: Mutex<Vec<(String, TcpStream)>>,
+    added: Mutex<Vec<Added>>,
+    /// Connections that were added and have not ended.
+    open: AtomicUsize,
+    /// Who counts from now on, and who does not.
+    counted: Mutex<Vec<(String, bool)>>,
     standings: Mutex<Vec<SlaveStanding>>,
     ended: EndedLinks,
     is_stopping: AtomicBool,
@@ -104,6 +115,8 @@ impl Master {
             copies: Mutex::default(),
             wake: WakeDescriptor::new()?,
             added: Mutex::default(),
+            open: AtomicUsize::new(0),
+            counted: Mutex::default(),
             standings: Mutex::default(),
             ended: EndedLinks::new()?,
             is_stopping: AtomicBool::new(false),
@@ -132,11 +145,20 @@ impl Master {
         })
     }
 
-    /// Ships to a slave that has connected.
+    /// Ships to a slave that has connected, and whose reports count.
     ///
     /// # Errors
     /// [`Error::Limit`] when the socket cannot be used.
     pub fn add(&self, address: &str, socket: OwnedFd) -> Result<()> {
+        self.add_who(address, socket, true)
+    }
+
+    /// Ships to somebody who has connected. Where it does not `count` it acknowledges nothing, until
+    /// [`Master::set_counts`].
+    ///
+    /// # Errors
+    /// As [`Master::add`].
+    pub fn add_who(&self, address: &str, socket: OwnedFd, counts: bool) -> Result<()> {
         let stream = TcpStream::from(socket);
         let prepared = stream
             .set_nonblocking(true)
@@ -145,9 +167,21 @@ impl Master {
             what: format!("the connection of {address}: {error}"),
             limit: 0,
         })?;
-        self.shared.added.lock().push((address.to_owned(), stream));
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        self.shared.added.lock().push(Added {
+            address: address.to_owned(),
+            stream,
+            counts,
+        });
         self.shared.wake.raise();
         Ok(())
+    }
+
+    /// Whether what the slave at `address` reports counts from now on: see [`Slaves::set_counts`].
+    pub fn set_counts(&self, address: &str, counts: bool) {
+        let noted = (address.to_owned(), counts);
+        self.shared.counted.lock().push(noted);
+        self.shared.wake.raise();
     }
 
     /// Leads from `epoch_start` on, with the set that the controller has given out; on return sends may be
@@ -191,6 +225,12 @@ impl Master {
         let changed = change(&mut members.lock());
         self.shared.wake.raise();
         Some(changed)
+    }
+
+    /// Connections that are open, those among them that were just added.
+    #[must_use]
+    pub fn open_links(&self) -> usize {
+        self.shared.open.load(Ordering::Relaxed)
     }
 
     /// The slaves as they were when something was last sent or reported.
@@ -253,17 +293,26 @@ impl<D: Disk, C: Clock> Running<D, C> {
                 return;
             }
             let now_ms = self.store.replica().elapsed_ms();
-            for (address, stream) in std::mem::take(&mut *self.shared.added.lock()) {
-                self.slaves.add(address, stream, now_ms);
+            // In this order: who is noted was added before.
+            let counted = std::mem::take(&mut *self.shared.counted.lock());
+            for added in std::mem::take(&mut *self.shared.added.lock()) {
+                self.slaves.add(added.address.clone(), added.stream, now_ms);
+                self.slaves.set_counts(&added.address, added.counts);
+            }
+            for (address, counts) in counted {
+                self.slaves.set_counts(&address, counts);
             }
             self.shared.note_peers(!self.slaves.is_empty());
-            let ended = &self.shared.ended;
-            wait_ms = self
-                .slaves
-                .turn(now_ms, |address, why| ended.push(address, why));
+            let shared = &self.shared;
+            wait_ms = self.slaves.turn(now_ms, |address, why| {
+                shared.open.fetch_sub(1, Ordering::Relaxed);
+                shared.ended.push(address, why);
+            });
             for (address, stream) in self.slaves.take_copying() {
+                // The threads that copy have a limit of their own.
+                shared.open.fetch_sub(1, Ordering::Relaxed);
                 if let Err(why) = self.copies.begin(&address, stream) {
-                    ended.push(&address, why);
+                    shared.ended.push(&address, why);
                 }
             }
             if wait_ms > 0 && self.slaves.gathers(now_ms) {

@@ -121,6 +121,8 @@ pub(crate) struct Peer<D: Disk, S> {
     /// Whether it has reported since somebody else connected from its host: until then both may be one
     /// slave, which has come back, and one slave does not count twice.
     is_known: bool,
+    /// Whether what it reports counts: of somebody who is no member it does not.
+    pub(crate) counts: bool,
 }
 
 /// What the log holds, for a link.
@@ -156,6 +158,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             sent_before_other: None,
             sent_end: 0,
             is_known: true,
+            counts: true,
         }
     }
 
@@ -184,7 +187,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
 
     /// How far it is, where that counts.
     pub(crate) fn reported(&self) -> Option<u64> {
-        let counts = self.is_known && !self.holds_nothing;
+        let counts = self.counts && self.is_known && !self.holds_nothing;
         self.link.acknowledged().filter(|_end| counts)
     }
 
@@ -291,7 +294,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
 
     /// The slave as one who may be in the sync-state set.
     pub(crate) fn connected(&mut self, end: u64, now_ms: u64) -> Option<Connected> {
-        self.link.connected(end, now_ms)
+        self.link.connected(end, now_ms).filter(|_who| self.counts)
     }
 
     /// Sends what is due.

@@ -57,6 +57,8 @@ pub struct SlaveStanding {
     pub id: Option<i64>,
     /// Whether it is never counted, as it has said.
     pub is_learner: bool,
+    /// Whether what it reports counts.
+    pub counts: bool,
 }
 
 /// What a master under a controller ships by.
@@ -174,6 +176,16 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
         self.peers.push(Peer::new(address, stream, link));
     }
 
+    /// Whether what the slave at `address` reports counts: it does unless it is no member. Who does not
+    /// count gets the log, acknowledges nothing and is in no set.
+    pub fn set_counts(&mut self, address: &str, counts: bool) {
+        for peer in &mut self.peers {
+            if peer.address == address {
+                peer.counts = counts;
+            }
+        }
+    }
+
     /// Whether nobody is connected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -268,7 +280,9 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
 
     /// Ends the links of slaves that have connected once more: the older one is a rest.
     fn drop_earlier(&mut self, ended: &mut impl FnMut(&str, String)) {
-        let ids = self.peers.iter().map(Peer::identity);
+        // Who does not count may give any id.
+        let ids = self.peers.iter();
+        let ids = ids.map(|peer| peer.identity().filter(|_id| peer.counts));
         let ids: Vec<Option<i64>> = ids.map(|known| known.map(|(id, _)| id)).collect();
         let mut behind = ids.iter();
         self.peers.retain(|peer| {
@@ -413,6 +427,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
                     known.standing = standing;
                     known.id = peer.identity().map(|(id, _)| id);
                     known.is_learner = peer.is_learner();
+                    known.counts = peer.counts;
                 }
                 _ => {
                     standings.truncate(at);
@@ -421,6 +436,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
                         standing,
                         id: peer.identity().map(|(id, _)| id),
                         is_learner: peer.is_learner(),
+                        counts: peer.counts,
                     });
                 }
             }

@@ -427,4 +427,17 @@ fn epochs_that_the_log_has_not_reached_are_forgotten_and_a_torn_file_gives_way_t
             .contains("there is no previous generation"),
         "{refused}"
     );
+    // Torn to nothing: the log would pass for one that was copied before there were epochs.
+    std::fs::write(&path, "").unwrap();
+    let refused = Epochs::open(&store, &path).err().unwrap();
+    assert!(
+        refused.to_string().contains("nobody knows whose it is"),
+        "{refused}"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(
+        Epochs::open(&store, &path).unwrap().table().last_epoch(),
+        -1
+    );
 }

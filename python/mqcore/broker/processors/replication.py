@@ -51,10 +51,14 @@ class Replication:
     def __init__(self, state: BrokerState) -> None:
         """Takes what it works on."""
         self._state = state
+        # `getBrokerInitMaxOffset`.
+        self._began_at = state.store.stats().appended
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the codes served here."""
         return {
+            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self.min_id_changed,
+            RequestCode.EXCHANGE_BROKER_HA_INFO: self.addresses,
             RequestCode.GET_BROKER_HA_STATUS: self.status,
             RequestCode.GET_BROKER_EPOCH_CACHE: self.epochs,
             RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self.notice,
@@ -72,6 +76,33 @@ class Replication:
             )
         start = self._state.store.stats().log_start
         return request.answer(ext={LOG_START: str(start)})
+
+    def min_id_changed(self, request: Request) -> Command:
+        """905: another broker has the smallest id of the group, says a name server."""
+        state = self._state
+        acting, ext = state.replicas.acting, request.ext
+        if acting is not None and ext.get("brokerName", state.settings.name) == state.settings.name:
+            address, ha_address = ext.get("minBrokerAddr", ""), ext.get("haBrokerAddr", "")
+            min_id = request.integer("minBrokerId")
+            acting.min_id_changed(min_id, address, ha_address if min_id == 0 else "")
+        return request.answer()
+
+    def addresses(self, request: Request) -> Command:
+        """906: where a master ships its log; or a master that is back tells its slave that."""
+        state = self._state
+        settings, ha_address = state.settings, request.ext.get("masterHaAddress", "")
+        if ha_address:
+            if state.role.is_slave and settings.has_acting_master:
+                state.replicas.learn(request.ext.get("masterAddress", ""), ha_address)
+            return request.answer()
+        if not state.role.is_master:
+            return request.answer()
+        found = {
+            "masterAddress": state.address,
+            "masterHaAddress": f"{settings.replication_host}:{state.replicas.port}",
+            "masterFlushOffset": str(self._began_at),
+        }
+        return request.answer(ext=found)
 
     def status(self, request: Request) -> Command:
         """907: how far each slave is, or how a slave follows."""
@@ -121,6 +152,8 @@ def ha_status(state: BrokerState) -> dict[str, object]:
             # Ours: official tools pass over it.
             "lagMs": each.lag_ms,
             "learner": each.is_learner,
+            # Ours: False of somebody who is no member, and acknowledges nothing.
+            "counts": each.counts,
             "slaveAckOffset": each.acknowledged,
             "transferFromWhere": each.sent,
             "transferredByteInSecond": each.bytes_per_second,
@@ -146,9 +179,9 @@ def _who_is_in_sync(state: BrokerState, end: int) -> Callable[[SlaveState], bool
     master = state.replicas.master
     if master is not None and state.role.is_controlled:
         members = frozenset(master.sync_state().members)
-        return lambda slave: slave.controller_id in members
+        return lambda slave: slave.counts and slave.controller_id in members
     gap = state.settings.replication_gap_max_bytes
-    return lambda slave: not slave.is_learner and end - slave.acknowledged < gap
+    return lambda slave: slave.counts and not slave.is_learner and end - slave.acknowledged < gap
 
 
 def _client(state: BrokerState) -> dict[str, object]:

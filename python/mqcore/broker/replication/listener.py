@@ -1,6 +1,6 @@
-"""Where slaves connect: accepts them, bounded, and gives them to the thread that ships the log.
+"""Where slaves connect: listens, starts the thread that ships the log, and lets connections in.
 
-Knows who may come and how many; not what a connection carries.
+Knows the port and the settings of the thread; not who may come, nor what a connection carries.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ import logging
 import socket
 
 from mqcore.broker.replicas import HEARTBEAT_MIN_MS
+from mqcore.broker.replication.admission import Admission, ConnectionLog
+from mqcore.broker.replication.member_hosts import host_of
 from mqcore.broker.replication.orders import (
     Become,
 )
@@ -28,8 +30,6 @@ __all__ = ["SlaveListener", "port_for_slaves"]
 
 _log = logging.getLogger("mqcore.broker")
 
-# Slaves of one master at the most: each costs the network all that is sent to the broker once more.
-SLAVES_MAX = 16
 # Connections that may wait to be accepted.
 _BACKLOG = 16
 # As long as queues are waited for before a master serves; they follow the log within milliseconds.
@@ -47,6 +47,8 @@ class SlaveListener:
         self._state = state
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
+        self._log = ConnectionLog()
+        self._admission: Admission | None = None
         self._looks = PeriodicTasks()
 
     async def start(self, broker_port: int, order: Become | None = None, own_id: int = 0) -> int:
@@ -92,7 +94,10 @@ class SlaveListener:
         state.replicas.port = int(self._socket.getsockname()[1])
         loop = asyncio.get_running_loop()
         loop.add_reader(master.fileno(), self._hear, master)
-        self._accepting = loop.create_task(self._accept(self._socket, master), name="slaves")
+        self._admission = Admission(state, master, self._log)
+        self._admission.start()
+        accepting = self._accept(self._socket, self._admission)
+        self._accepting = loop.create_task(accepting, name="slaves")
         _log.info("slaves may copy the log from port %d", state.replicas.port)
         return state.replicas.port
 
@@ -127,6 +132,8 @@ class SlaveListener:
         if accepting is not None:
             accepting.cancel()
             await asyncio.gather(accepting, return_exceptions=True)
+        if self._admission is not None:
+            await self._admission.stop()
         if self._socket is not None:
             self._socket.close()
             self._state.replicas.port = 0
@@ -135,7 +142,7 @@ class SlaveListener:
             asyncio.get_running_loop().remove_reader(master.fileno())
             await asyncio.to_thread(master.stop)
 
-    async def _accept(self, listening: socket.socket, master: ReplicationMaster) -> None:
+    async def _accept(self, listening: socket.socket, admission: Admission) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -144,17 +151,18 @@ class SlaveListener:
                 _log.error("slaves cannot be accepted: %s", error.strerror or error)
                 await asyncio.sleep(_ACCEPT_PAUSE_S)
                 continue
-            with contextlib.closing(accepted):
-                address = _shown(peer)
-                if len(master.slaves()) >= SLAVES_MAX:
-                    _log.warning("slave %s is refused: %d are connected", address, SLAVES_MAX)
-                    continue
-                _log.info("slave %s has connected", address)
-                master.add(accepted.detach(), address)
+            try:
+                admission.meet(accepted, _shown(peer))
+            except OSError:
+                # It is gone already.
+                accepted.close()
+            # A flood of connections leaves the loop to others, too.
+            await asyncio.sleep(0)
 
     def _hear(self, master: ReplicationMaster) -> None:
         for link in master.take_ended():
-            _log.warning("slave %s is no longer served: %s", link.address, link.why)
+            text = "slave %s is no longer served: %s"
+            self._log.note(logging.WARNING, host_of(link.address), text, link.address, link.why)
         self.want()
 
 

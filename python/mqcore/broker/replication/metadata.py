@@ -38,6 +38,7 @@ from mqcore.broker.table_followers import GROUPS, MODES, TOPICS
 from mqcore.errors import BadJsonError, RefusedError
 from mqcore.model.reading import as_int
 from mqcore.model.relaxed_json import parse_object
+from mqcore.model.versions import DataVersion
 from mqcore.native import Command
 from mqcore.periodic import PeriodicTask, PeriodicTasks
 from mqcore.remoting import (
@@ -257,6 +258,10 @@ class MetadataSync:
         rest = {key: table[key] for key in table.keys() - own.keys()}
         ahead = await asyncio.to_thread(self.follow_offsets, rest)
         self._own_offsets = own
+        if self._state.settings.has_acting_master and not ahead:
+            # An official master that is back takes ours where our version is no less than its own.
+            found = await asyncio.to_thread(parse_object, body)
+            self._state.offsets_version = DataVersion.of_json(found.get("dataVersion"))
         await self._hand_offsets(ahead)
 
     def follow_offsets(self, table: dict[str, dict[int, int]]) -> dict[tuple[str, int], int]:
