@@ -28,6 +28,8 @@ const (
 	soonestLevel = 1
 	// With a group and a pause a consumer is followed: follow.go.
 	followArgs = 5
+	// With one more word it sends until it is ended: flood.go.
+	floodArgs = 6
 )
 
 // got is what one consumer was given, safe for the client's goroutines.
@@ -267,6 +269,13 @@ func main() {
 	rlog.SetLogLevel("error")
 	if len(os.Args) == followArgs {
 		if err := follow(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == floodArgs {
+		if err := flood(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -34,7 +34,7 @@ final class Producers {
         DefaultMQProducer producer = new DefaultMQProducer(call.text("group"));
         producer.setNamesrvAddr(call.text("namesrv"));
         producer.setInstanceName(call.name);
-        producer.setPollNameServerInterval(Drive.POLL_MS);
+        producer.setPollNameServerInterval(call.number("poll_ms", Drive.POLL_MS));
         producer.setSendMsgTimeout(call.number("timeout_ms", TIMEOUT_MS));
         producer.setRetryTimesWhenSendFailed(call.number("retries", 2));
         producer.setCompressMsgBodyOverHowmuch(call.number("compress_over", 1 << 23));
@@ -147,13 +147,16 @@ final class Producers {
         return result;
     }
 
-    /** Sends without a pause on some threads and notes what was acknowledged. */
+    /** Sends on some threads and notes what was acknowledged. */
     private static final class Flood {
         final List<String> acknowledged = Collections.synchronizedList(new ArrayList<>());
         final List<Thread> threads = new ArrayList<>();
+        final int pauseMs;
         volatile boolean isOver;
 
-        Flood(DefaultMQProducer producer, String topic, String prefix, int threadCount) {
+        Flood(DefaultMQProducer producer, String topic, String prefix, int threadCount,
+            int pauseMs) {
+            this.pauseMs = pauseMs;
             for (int number = 0; number < threadCount; number++) {
                 String begin = prefix + "-" + number + "-";
                 Thread thread = new Thread(() -> pour(producer, topic, begin), "flood");
@@ -172,6 +175,7 @@ final class Producers {
                     if (sent.getSendStatus() == SendStatus.SEND_OK) {
                         acknowledged.add(body);
                     }
+                    Thread.sleep(pauseMs);
                 } catch (Exception e) {
                     // A broker that is gone acknowledges nothing; whoever floods goes on.
                     Thread.yield();
@@ -182,7 +186,7 @@ final class Producers {
 
     List<?> flood(Call call) {
         floods.put(call.name, new Flood(producer(call), call.text("topic"), call.text("body"),
-            call.number("threads", 4)));
+            call.number("threads", 4), call.number("pause_ms", 0)));
         return List.of();
     }
 
