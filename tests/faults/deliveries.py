@@ -62,11 +62,15 @@ class Stored:
         work: As of its job.
         message_id: As of its job.
         stored_ms: When it was stored, Unix ms.
+        queue_id: The queue that it lies in.
+        offset: Its offset there.
     """
 
     work: str
     message_id: str
     stored_ms: int
+    queue_id: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class Deliveries:
         jobs: What was acknowledged.
         stored: What lies in the topics.
         given: What consumers were given, in order.
-        changes_ms: When roles changed, Unix ms.
+        changes_ms: From when to when roles changed, Unix ms.
         grace_ms: How long before a change a work's delivery may have been that comes again; a work
             that is not named never delivers twice.
         ordered: Works that are consumed in order.
@@ -111,7 +115,7 @@ class Deliveries:
     jobs: list[Job] = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
     given: list[Given] = field(default_factory=list)
-    changes_ms: list[float] = field(default_factory=list)
+    changes_ms: list[tuple[float, float]] = field(default_factory=list)
     grace_ms: Mapping[str, float] = field(default_factory=dict)
     ordered: Sequence[str] = ()
 
@@ -145,7 +149,20 @@ class Deliveries:
             if job.is_wanted and key not in copies:
                 yield Flaw(Kind.LOST, f"{job} is nowhere")
             elif job.is_wanted and key not in given:
-                yield Flaw(Kind.LOST, f"{job} was given to nobody")
+                yield Flaw(Kind.LOST, f"{job} was given to nobody: {self._places(job)}")
+
+    def _places(self, job: Job) -> str:
+        """Returns where the copies of a message lie, and what was given of these queues last."""
+        found = []
+        for each in self.stored:
+            if (each.work, each.message_id) == (job.work, job.message_id):
+                given = [
+                    one.offset
+                    for one in self.given
+                    if (one.work, one.queue_id) == (each.work, each.queue_id)
+                ]
+                found.append(f"{each}, of that queue were given {given[-8:]}")
+        return "; ".join(found)
 
     def _early(self) -> Iterator[Flaw]:
         copies = self._copies()
@@ -171,8 +188,8 @@ class Deliveries:
             # A copy is explained by a change that came behind the one before it, soon enough.
             for before_ms, stored_ms in itertools.pairwise(times_ms):
                 is_explained = any(
-                    before_ms <= change_ms <= min(stored_ms, before_ms + grace_ms)
-                    for change_ms in self.changes_ms
+                    before_ms <= ended_ms and began_ms <= min(stored_ms, before_ms + grace_ms)
+                    for began_ms, ended_ms in self.changes_ms
                 )
                 if not is_explained:
                     yield Flaw(Kind.AGAIN, f"{job} is there twice: at {before_ms} and {stored_ms}")

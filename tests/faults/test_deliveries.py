@@ -28,7 +28,7 @@ def sound() -> Deliveries:
             Given("O", "y", offset=1),
             Given("O", "x"),
         ],
-        changes_ms=[2_000.0],
+        changes_ms=[(2_000.0, 2_100.0)],
         grace_ms={"D": 1_500.0},
         ordered=["O"],
     )
@@ -70,8 +70,10 @@ def test_a_second_copy_is_explained_by_a_change_that_came_soon_behind_the_first(
     seen.stored.append(Stored("D", "a", 3_000))
     assert kinds(seen) == set()
     assert seen.doubles()["D"] == (2, 1, 0)
-    for times in ({"changes_ms": [2_600.0]}, {"changes_ms": [3_001.0]}, {"changes_ms": [999.0]}):
-        assert kinds(replace(seen, **times)) == {Kind.AGAIN}
+    # Too late, behind the second copy, before the first one.
+    for began_ms, ended_ms in ((2_600.0, 2_700.0), (3_001.0, 3_002.0), (900.0, 999.0)):
+        assert kinds(replace(seen, changes_ms=[(began_ms, ended_ms)])) == {Kind.AGAIN}
+    assert kinds(replace(seen, changes_ms=[(900.0, 1_000.0)])) == set()
     assert kinds(replace(seen, grace_ms={})) == {Kind.AGAIN}
     # Its producer had to send it again.
     seen.jobs[0] = replace(seen.jobs[0], is_sent_once=False)

@@ -83,14 +83,14 @@ def new_master(all_: Trio, old: Member) -> None:
     assert found not in ("", old.address), all_.state()
 
 
-def switch(all_: Trio, dice: random.Random, changes_ms: list[float]) -> str:
+def switch(all_: Trio, dice: random.Random, changes_ms: list[tuple[float, float]]) -> str:
     """Changes the master; returns how."""
     master = all_.master()
     how = dice.choice([by_election, by_kill, by_stop])
     began_ms = time.time() * 1_000
     how(all_, master)
     new_master(all_, master)
-    changes_ms += [began_ms, time.time() * 1_000]
+    changes_ms.append((began_ms, time.time() * 1_000))
     all_.wait_until_in_sync()
     return how.__name__
 
@@ -99,10 +99,17 @@ def stored(store: Path) -> list[Stored]:
     """Returns what lies in the topics."""
     found = []
     for batch in Inspection(store).scan():
-        rows = zip(batch.topics, batch.stored_bodies, batch.store_timestamps_ms, strict=True)
+        rows = zip(
+            batch.topics,
+            batch.stored_bodies,
+            batch.store_timestamps_ms,
+            batch.queue_ids,
+            batch.queue_offsets,
+            strict=True,
+        )
         found += [
-            Stored(topic, body.decode(), stored_ms)
-            for topic, body, stored_ms in rows
+            Stored(topic, body.decode(), stored_ms, queue_id, offset)
+            for topic, body, stored_ms, queue_id, offset in rows
             if topic in WORKS
         ]
     return found
@@ -112,9 +119,10 @@ def stored(store: Path) -> list[Stored]:
 @pytest.mark.timeout(300 + 60 * SWITCHES)
 def test_what_a_master_delivers_by_itself_goes_on_with_the_next_one(tmp_path: Path) -> None:
     dice = random.Random(f"{SEED} switches")
-    changes_ms: list[float] = []
+    changes_ms: list[tuple[float, float]] = []
     with trio(tmp_path, keys=_KEYS) as all_:
         all_.wait_until_ready()
+        all_.create_topics(*WORKS)
         with Works(all_.namesrv_addresses, all_.find_master) as works:
             for number in range(SWITCHES):
                 pass_s(_BUSY_S)

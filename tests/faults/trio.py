@@ -30,6 +30,7 @@ from interop.processes import free_port
 from interop.replicated import SMALL
 from interop.servers import BROKER_NAME, OURS, Program, prepared
 from loops import run_on
+from mqcore import Admin
 from mqcore.errors import MQError
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
@@ -55,6 +56,8 @@ _MEMBER = {
     "slaveTimeout": "1000",
     "slaveReadEnable": "true",
     "deduplicationWindowMinutes": "0",
+    # A disk that is full takes no file away that the checker wants to see.
+    "cleanFileForciblyEnable": "false",
 }
 _CONTROLLER = {
     "controllerDLegerGroup": "group1",
@@ -206,6 +209,23 @@ class Trio:
         assert len(set(found)) == 1, f"the logs end at {found}: {state}\n{self.epochs()}"
         return found[0]
 
+    def create_topics(self, *names: str, queues: int = 4) -> None:
+        """Creates topics at the master; returns when every broker knows them.
+
+        Raises:
+            AssertionError: A slave does not take them.
+        """
+        with Admin(self.namesrv_addresses) as admin:
+            for name in names:
+                admin.topics.create(name, queues=queues)
+
+        def known() -> set[str]:
+            all_ = (topics_at(each.address) for each in self.members)
+            return set.intersection(*all_)
+
+        found = eventually(known, lambda topics: topics >= set(names))
+        assert found >= set(names), f"all know {found & set(names)}"
+
     def epochs(self) -> dict[str, list[tuple[int, int]]]:
         """Returns who wrote what of each log, for messages."""
         return {each.name: epochs_of(each.store) for each in self.members}
@@ -251,6 +271,14 @@ def end_at(address: str) -> int:
     if answer is None or answer.code != ResponseCode.SUCCESS:
         return -1
     return int(parse_object(answer.body)["table"]["commitLogMaxOffset"])
+
+
+def topics_at(address: str) -> set[str]:
+    """Returns the topics that a broker knows; none while it does not answer."""
+    answer = asked(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+    if answer is None or answer.code != ResponseCode.SUCCESS:
+        return set()
+    return set(parse_object(answer.body)["topicConfigTable"])
 
 
 def _elector(stack: ExitStack, all_: Trio, root: Path, ports: list[int], number: int) -> Elector:

@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 
 import mqcore
 import mqcore.spark
-from faults.trio import Member, Trio, asked, trio
+from faults.trio import Trio, asked, trio
 from interop.patience import eventually
-from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import RequestCode
 from spark.exact_sink import DECISIONS
 from spark.test_topic_source import numbers, streaming, to_parquet
@@ -43,19 +42,9 @@ def three(tmp_path: Path) -> Iterator[Trio]:
     """Returns three brokers of one name with two topics."""
     with trio(tmp_path / "brokers", keys=_KEYS) as all_:
         all_.wait_until_ready()
-        with mqcore.Admin(all_.namesrv_addresses) as admin:
-            admin.topics.create(TOPIC, queues=4)
-            admin.topics.create(DECISIONS, queues=1)
-        # A slave takes topics from its master each ten seconds.
-        eventually(lambda: all(map(knows_topics, all_.members)), bool)
+        all_.create_topics(TOPIC)
+        all_.create_topics(DECISIONS, queues=1)
         yield all_
-
-
-def knows_topics(member: Member) -> bool:
-    """Returns whether a broker knows the topics."""
-    answer = asked(member.address, RequestCode.GET_ALL_TOPIC_CONFIG)
-    known = {} if answer is None else parse_object(answer.body)["topicConfigTable"]
-    return {TOPIC, DECISIONS} <= set(known)
 
 
 @contextmanager
