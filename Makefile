@@ -26,7 +26,9 @@ CRASH = cargo test --locked --release -p mqcore-engine --test crash -- --ignored
         --nocapture && \
         MQCORE_REACTOR_KILLS=50 $(BIN)/pytest tests/broker/test_reactor_kills.py
 SIMULATE = cargo test --locked --release -p mqcore-shipping --test simulation -- --ignored --nocapture
-FAULTS = MQCORE_FAULTS=$${MQCORE_FAULTS:-100} $(BIN)/pytest -s tests/faults/test_live.py
+# Two halves side by side: each waits most of its time.
+FAULTS = MQCORE_FAULTS=$${MQCORE_FAULTS:-250} $(BIN)/pytest -s tests/faults -k
+SWITCHES = MQCORE_SWITCHES=$${MQCORE_SWITCHES:-50} $(BIN)/pytest -s tests/faults/test_switches.py
 FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-fast-path -p mqcore-columns --test fuzz -- --ignored --nocapture \
         && MQCORE_FUZZ_ROUNDS=50000 $(BIN)/pytest tests/namesrv/test_hostile.py \
            tests/broker/test_hostile.py
@@ -47,7 +49,7 @@ WHEELS       := target/wheels
 PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel check demo demo-store test test-all rust-programs listed pytest interop spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash simulate faults fmt clean
+.PHONY: help setup wheel check demo demo-store test test-all rust-programs listed pytest interop spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash simulate faults faults-one faults-other switches fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -174,8 +176,17 @@ crash: setup ## Every crash image of small histories, and real processes killed
 simulate: ## Replication in 100,000 seeded histories of faults (MQCORE_SIMULATE=n, MQCORE_SIMULATE_FROM=seed)
 	@$(SIMULATE)
 
-faults: setup ## Synchronous masters and slaves as processes: kills, pauses, cut links (MQCORE_FAULTS=n rounds)
-	@$(FAULTS)
+faults: setup ## Brokers, slaves and controllers as processes: kills, pauses, cut links (MQCORE_FAULTS=n rounds)
+	@$(MAKE) -j2 --output-sync=none faults-one faults-other
+
+faults-one: setup
+	@$(FAULTS) "one-controller or pair"
+
+faults-other: setup
+	@$(FAULTS) "three-controllers or two-slaves-synced or asynchronous"
+
+switches: setup ## Masters change while delays, timers, transactions and pops are under way (MQCORE_SWITCHES=n)
+	@$(SWITCHES)
 
 fmt: $(TOOLS_STAMP) ## Format Rust and Python
 	@cargo fmt --all

@@ -135,3 +135,26 @@ def test_commits_beside_a_table_that_is_taken_are_not_lost(tmp_path: Path) -> No
             assert theirs[KEY][0] > 0
 
     run_on("asyncio", run())
+
+
+def test_how_far_the_broker_has_delivered_is_taken_exactly(tmp_path: Path) -> None:
+    half, checks = "RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS"
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            names = await stack.enter_async_context(name_server(tmp_path))
+            master = await stack.enter_async_context(live(tmp_path / "m", namesrvAddr=names))
+            slave = await stack.enter_async_context(
+                live(tmp_path / "s", namesrvAddr=names, **SLAVE)
+            )
+            master.broker.state.fast_path.offsets.commit(checks, half, 0, 10)
+            # As of one that was master, and has lost the end of its log.
+            ours = slave.broker.state.fast_path.offsets
+            ours.commit(checks, half, 0, 50)
+            ours.commit("g", "T", 0, 50)
+            master.broker.state.fast_path.offsets.commit("g", "T", 0, 10)
+            expect(await master.send("T", b"x"), master.address)
+            await until(lambda: ours.find(checks, half, 0) == 10)
+            assert ours.find("g", "T", 0) == 50, "what a consumer has committed is kept"
+
+    run_on("asyncio", run())

@@ -10,12 +10,13 @@ Knows programs, proxies and files; nothing of what a test does to them.
 """
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.history import Queue, Replica
+from faults.history import Queue, Reign, Replica
 from faults.proxy import Proxy
 from interop.patience import eventually
 from interop.processes import free_port
@@ -23,6 +24,7 @@ from interop.replicated import SMALL, end_of, log_of
 from interop.servers import OURS, Program, Servers, prepared
 from mqcore import Inspection
 
+TOPIC = "Faults"
 # Bytes of a body that are its id.
 ID_BYTES = 8
 # Links that carry nothing are given up within seconds.
@@ -94,12 +96,24 @@ def state_of(name: str, store: Path, *, are_stopped: bool) -> Replica:
     """Returns what a store holds, read without a broker."""
     queues: dict[Queue, dict[int, str]] = {}
     inspection = Inspection(store)
+    epochs = epochs_of(store)
+    begins = [begin for _, begin in epochs]
+    writers: dict[int, set[str]] = {epoch: set() for epoch, _ in epochs}
     for batch in inspection.scan():
         rows = zip(
-            batch.topics, batch.queue_ids, batch.queue_offsets, batch.stored_bodies, strict=True
+            batch.topics,
+            batch.queue_ids,
+            batch.queue_offsets,
+            batch.stored_bodies,
+            batch.physical_offsets,
+            strict=True,
         )
-        for topic, queue_id, offset, body in rows:
+        for at, (topic, queue_id, offset, body, place) in enumerate(rows):
             queues.setdefault((topic, queue_id), {})[offset] = body[:ID_BYTES].decode("latin-1")
+            # What brokers write by themselves has the address of who took it first.
+            if epochs and topic == TOPIC:
+                epoch, _ = epochs[bisect_right(begins, place) - 1]
+                writers[epoch].add(batch[at].store_host)
     end = inspection.log_range.end
     log = {}
     for file_name, content in log_of(store).items():
@@ -107,7 +121,17 @@ def state_of(name: str, store: Path, *, are_stopped: bool) -> Replica:
         if begin < end:
             log[begin] = hashlib.sha256(content[: end - begin]).hexdigest()
     problems = list(map(str, inspection.verify().problems)) if are_stopped else []
-    return Replica(name, queues, log, problems)
+    reigns = {epoch: Reign(begin, frozenset(writers[epoch])) for epoch, begin in epochs}
+    return Replica(name, queues, log, problems, reigns=reigns)
+
+
+def epochs_of(store: Path) -> list[tuple[int, int]]:
+    """Returns the epochs of a log with their begins; none without a controller."""
+    try:
+        lines = (store / "epochFileCheckpoint").read_text(encoding="ascii").splitlines()[2:]
+    except FileNotFoundError:
+        return []
+    return [(int(epoch), int(begin)) for epoch, begin in (line.split("-") for line in lines)]
 
 
 def _slave(stack: ExitStack, servers: Servers, root: Path, broker_id: int) -> Slave:

@@ -13,6 +13,7 @@ general solver is needed. Pure: who records a history, and how replicas are read
 | HOLE | the offsets of a queue follow one another |
 | LOGS | the logs of members are equal byte for byte, and nothing in them disagrees |
 | OFFSETS | offsets fall by no more than what was committed last, and are not beyond a queue |
+| REIGN | whatever was written in an epoch was written by one broker, and begins at one place |
 """
 
 import enum
@@ -21,7 +22,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Commit", "History", "Kind", "Outcome", "Queue", "Read", "Replica", "Send", "Violation"]
+__all__ = [
+    "Commit",
+    "History",
+    "Kind",
+    "Outcome",
+    "Queue",
+    "Read",
+    "Reign",
+    "Replica",
+    "Send",
+    "Violation",
+]
 
 # A topic and a queue id.
 Queue: TypeAlias = tuple[str, int]
@@ -51,6 +63,7 @@ class Kind(enum.Enum):
     HOLE = "hole"
     LOGS = "logs"
     OFFSETS = "offsets"
+    REIGN = "reign"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,19 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Reign:
+    """What a log has of one epoch.
+
+    Attributes:
+        begin: Where the epoch begins, as the replica has written it down.
+        writers: The brokers that took what lies there, by their addresses.
+    """
+
+    begin: int
+    writers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Replica:
     """What a replica holds at the end.
 
@@ -109,6 +135,7 @@ class Replica:
         problems: What a verification of its store found.
         is_member: Whether it has to hold what was acknowledged.
         offsets: Committed offsets by group and queue.
+        reigns: What its log has of each epoch; none without a controller.
     """
 
     name: str
@@ -117,6 +144,7 @@ class Replica:
     problems: Sequence[str] = ()
     is_member: bool = True
     offsets: Mapping[tuple[str, Queue], int] = field(default_factory=dict)
+    reigns: Mapping[int, Reign] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +167,9 @@ class History:
     commits_lost_s: float = 10.0
     # Times of crashes and of the end, in the unit of commits.
     crashes: list[float] = field(default_factory=list)
+    # Whether logs are cut: what was stored without a promise may go, and another message have its
+    # offset.
+    are_cut: bool = False
 
     def violations(self) -> list[Violation]:
         """Returns every broken rule; none for a sound history."""
@@ -151,12 +182,20 @@ class History:
             self._holes(),
             self._logs(),
             self._offsets(),
+            self._reigns(),
         )
         return [violation for rule in rules for violation in rule]
 
     @property
     def _members(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.is_member]
+
+    def _kept_sends(self) -> Iterator[Send]:
+        """Gives the sends whose offset is theirs for good."""
+        for send in self.sends:
+            is_kept = send.outcome is Outcome.ACKNOWLEDGED or not self.are_cut
+            if send.offset is not None and is_kept:
+                yield send
 
     def _lost(self) -> Iterator[Violation]:
         for send in self.sends:
@@ -179,9 +218,8 @@ class History:
 
     def _two_messages(self) -> Iterator[Violation]:
         seen: dict[tuple[Queue, int], set[str]] = defaultdict(set)
-        for send in self.sends:
-            if send.offset is not None:
-                seen[send.queue, send.offset].add(send.message_id)
+        for send in self._kept_sends():
+            seen[send.queue, _offset(send)].add(send.message_id)
         for read in self.reads:
             seen[read.queue, read.offset].add(read.message_id)
         for replica in self.replicas:
@@ -195,9 +233,8 @@ class History:
 
     def _order(self) -> Iterator[Violation]:
         by_producer: dict[tuple[str, Queue], list[Send]] = defaultdict(list)
-        for send in self.sends:
-            if send.offset is not None:
-                by_producer[send.producer, send.queue].append(send)
+        for send in self._kept_sends():
+            by_producer[send.producer, send.queue].append(send)
         for sends in by_producer.values():
             sends.sort(key=lambda send: send.ended)
             # Of all that had ended, the one farthest back in the queue.
@@ -265,6 +302,22 @@ class History:
                 if kept < offset:
                     text = f"{replica.name} has {kept} of {key}, and {offset} was committed"
                     yield Violation(Kind.OFFSETS, text)
+
+    def _reigns(self) -> Iterator[Violation]:
+        writers: dict[int, set[str]] = defaultdict(set)
+        begins: dict[int, set[int]] = defaultdict(set)
+        for replica in self._members:
+            for epoch, reign in replica.reigns.items():
+                writers[epoch] |= reign.writers
+                begins[epoch].add(reign.begin)
+        for epoch, addresses in writers.items():
+            if len(addresses) > 1:
+                text = f"epoch {epoch} was written by {sorted(addresses)}"
+                yield Violation(Kind.REIGN, text)
+        for epoch, offsets in begins.items():
+            if len(offsets) > 1:
+                text = f"epoch {epoch} begins at {sorted(offsets)}"
+                yield Violation(Kind.REIGN, text)
 
 
 def _offset(send: Send) -> int:

@@ -8,16 +8,16 @@ import asyncio
 import itertools
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from faults.group import ID_BYTES
+from faults.group import ID_BYTES, TOPIC
 from faults.history import Outcome, Queue, Read, Send
 from mqcore.errors import MQError
 from mqcore.native import Command, decode_records
 from mqcore.remoting import Client, RequestCode, ResponseCode
 
-TOPIC = "Faults"
 QUEUES = 4
 # Sends that are under way at once.
 _SENDERS = 8
@@ -39,16 +39,28 @@ class Load:
         sends: What became of each message.
     """
 
-    def __init__(self, address: str, producer: str) -> None:
+    def __init__(
+        self,
+        address: str,
+        producer: str,
+        *,
+        find: Callable[[Client], Awaitable[str]] | None = None,
+        pause_s: float = 0.0,
+    ) -> None:
         """Prepares it; as a context manager it sends.
 
         Args:
             address: The master's.
             producer: What begins the ids of its messages.
+            find: Where the master is now; asked behind a send that was not acknowledged, and what
+                is empty changes nothing.
+            pause_s: Between two sends of one producer.
         """
         self.sends: list[Send] = []
         self._address = address
         self._producer = producer
+        self._find = find
+        self._pause_s = pause_s
         self._numbers = itertools.count()
         self._is_over = False
         self._changed = threading.Condition()
@@ -101,6 +113,10 @@ class Load:
                 self._changed.notify_all()
             if send.outcome in (Outcome.REFUSED, Outcome.UNKNOWN):
                 await asyncio.sleep(_PAUSE_S)
+                if self._find is not None:
+                    self._address = await self._find(client) or self._address
+            elif self._pause_s:
+                await asyncio.sleep(self._pause_s)
 
     async def _send(self, client: Client, name: str) -> Send:
         number = next(self._numbers)

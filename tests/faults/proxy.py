@@ -79,9 +79,10 @@ class _Direction:
 class _Connection:
     """One connection from a client, and the one to the target that belongs to it."""
 
-    def __init__(self, proxy: "Proxy", client: socket.socket) -> None:
+    def __init__(self, proxy: "Proxy", client: socket.socket, lane: str) -> None:
         self._proxy = proxy
         self._client = client
+        self.lane = lane
         self._target: socket.socket | None = None
         # Nothing that was lost may be followed by something: a healed connection breaks.
         self.has_lost = False
@@ -127,7 +128,7 @@ class _Connection:
         self, source: socket.socket, way: Way, pieces: asyncio.Queue[tuple[float, bytes]]
     ) -> None:
         loop = asyncio.get_running_loop()
-        direction = self._proxy.direction(way)
+        direction = self._proxy.direction(way, self.lane)
         while True:
             piece = await loop.sock_recv(source, _PIECE_BYTES)
             await pieces.put((loop.time() + direction.harm.delay_s, piece))
@@ -138,7 +139,7 @@ class _Connection:
         self, sink: socket.socket, way: Way, pieces: asyncio.Queue[tuple[float, bytes]]
     ) -> None:
         loop = asyncio.get_running_loop()
-        direction = self._proxy.direction(way)
+        direction = self._proxy.direction(way, self.lane)
         while True:
             due_s, piece = await pieces.get()
             await asyncio.sleep(max(0.0, due_s - loop.time()))
@@ -181,20 +182,32 @@ class _CutError(Exception):
 class Proxy:
     """Listens on a free port of this machine and forwards to a target."""
 
-    def __init__(self, target: str, port: int = 0) -> None:
+    def __init__(
+        self,
+        target: str,
+        port: int = 0,
+        *,
+        host: str = "127.0.0.1",
+        lane_of: Callable[[int], str] = lambda _port: "",
+    ) -> None:
         """Prepares it; as a context manager it listens.
 
         Args:
             target: `host:port` to forward to; it may be changed later.
             port: Where to listen; 0: a free port.
+            host: The address to listen on.
+            lane_of: Returns whose a connection is, by the port that it comes from.
         """
         self.target = target
-        self._listener = socket.create_server(("127.0.0.1", port))
+        self._listener = socket.create_server((host, port))
         self.port: int = self._listener.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        self._is_refusing = False
+        self.address = f"{host}:{self.port}"
+        self._lane_of = lane_of
+        self._refused: set[str | None] = set()
         self._loop = asyncio.new_event_loop()
-        self._directions: dict[Way, _Direction] = {}
+        # What is done to connections of each lane, and to those of lanes that are not known yet.
+        self._directions: dict[tuple[str, Way], _Direction] = {}
+        self._usual: dict[Way, Harm] = dict.fromkeys(Way, Harm())
         self._connections: set[_Connection] = set()
         self._accepting: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._serve, name="proxy", daemon=True)
@@ -211,29 +224,43 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CALL_TIMEOUT_S)
 
-    def change(self, way: Way, **harm: Any) -> None:
-        """Changes what is done to a direction; names and meaning as in `Harm`."""
-        direction = self._directions[way]
-        self._call(lambda: direction.change(replace(direction.harm, **harm)))
+    def change(self, way: Way, lane: str | None = None, **harm: Any) -> None:
+        """Changes what is done to a direction; names and meaning as in `Harm`.
 
-    def cut(self) -> None:
-        """Breaks every connection now."""
+        Args:
+            way: The direction.
+            lane: Whose connections; None: everybody's.
+            harm: What changes.
+        """
 
         def work() -> None:
-            for each in list(self._connections):
-                each.cut()
+            if lane is None:
+                self._usual[way] = replace(self._usual[way], **harm)
+            for direction in self._chosen(lane, way):
+                direction.change(replace(direction.harm, **harm))
 
         self._call(work)
 
-    def refuse(self, *, is_refusing: bool) -> None:
-        """Lets connections that come be closed at once, or not any more."""
-        self._is_refusing = is_refusing
+    def cut(self, lane: str | None = None) -> None:
+        """Breaks the connections of a lane, or all, now."""
+
+        def work() -> None:
+            for each in list(self._connections):
+                if lane in (None, each.lane):
+                    each.cut()
+
+        self._call(work)
+
+    def refuse(self, lane: str | None = None, *, is_refusing: bool) -> None:
+        """Lets connections of a lane, or all, be closed as they come, or not any more."""
+        self._call(lambda: (self._refused.add if is_refusing else self._refused.discard)(lane))
 
     def heal(self) -> None:
         """Takes all harm back; connections that have lost bytes break."""
 
         def work() -> None:
-            self._is_refusing = False
+            self._refused.clear()
+            self._usual = dict.fromkeys(Way, Harm())
             for direction in self._directions.values():
                 direction.change(Harm())
             for each in list(self._connections):
@@ -242,17 +269,25 @@ class Proxy:
 
         self._call(work)
 
-    def connections(self) -> int:
-        """Returns how many connections are forwarded now."""
-        return len(self._connections)
+    def connections(self, lane: str | None = None) -> int:
+        """Returns how many connections of a lane, or of all, are forwarded now."""
+        return sum(lane in (None, each.lane) for each in tuple(self._connections))
 
     def passed(self, way: Way) -> int:
         """Returns how many bytes have gone through."""
-        return self._directions[way].passed
+        return sum(each.passed for (_, one), each in tuple(self._directions.items()) if one is way)
 
-    def direction(self, way: Way) -> _Direction:
+    def direction(self, way: Way, lane: str) -> _Direction:
         """Returns what is done to a direction. For its own loop."""
-        return self._directions[way]
+        known = self._directions.get((lane, way))
+        if known is None:
+            known = self._directions[lane, way] = _Direction(self._usual[way])
+        return known
+
+    def _chosen(self, lane: str | None, way: Way) -> list[_Direction]:
+        if lane is not None:
+            return [self.direction(way, lane)]
+        return [each for (_, one), each in self._directions.items() if one is way]
 
     def forget(self, connection: _Connection) -> None:
         """Notes that a connection has ended. For its own loop."""
@@ -275,18 +310,18 @@ class Proxy:
         self._loop.close()
 
     def _begin(self) -> None:
-        self._directions = {way: _Direction() for way in Way}
         self._listener.setblocking(False)
         self._accepting = self._loop.create_task(self._accept(), name="accept")
 
     async def _accept(self) -> None:
         while True:
-            client, _ = await self._loop.sock_accept(self._listener)
+            client, address = await self._loop.sock_accept(self._listener)
             client.setblocking(False)
-            if self._is_refusing:
+            lane = self._lane_of(address[1])
+            if self._refused & {None, lane}:
                 client.close()
             else:
-                self._connections.add(_Connection(self, client))
+                self._connections.add(_Connection(self, client, lane))
 
     async def _end(self) -> None:
         tasks = [each.task for each in self._connections]

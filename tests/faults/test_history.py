@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from faults.history import Commit, History, Kind, Outcome, Read, Replica, Send
+from faults.history import Commit, History, Kind, Outcome, Read, Reign, Replica, Send
 
 T0 = ("T", 0)
 T1 = ("T", 1)
@@ -147,3 +147,27 @@ def test_offsets_fall_by_what_was_committed_last_alone() -> None:
     assert kinds(history) == {Kind.OFFSETS}, "beyond the end of the queue"
     history.replicas[1] = replace(history.replicas[1], offsets={("g", T0): 3})
     assert kinds(history) == set()
+
+
+def test_what_was_stored_without_a_promise_may_be_cut_where_logs_are() -> None:
+    history = sound()
+    for at in (0, 1):
+        with_queues(history, at, t1={0: "c", 1: "u"}, t0={0: "a", 1: "b"})
+    assert kinds(history) == {Kind.TWO_MESSAGES}
+    assert kinds(replace(history, are_cut=True)) == set()
+    for at in (0, 1):
+        with_queues(history, at, t1={0: "u", 1: "c"}, t0={0: "a", 1: "b"})
+    assert Kind.TWO_MESSAGES in kinds(replace(history, are_cut=True))
+
+
+def test_an_epoch_has_one_writer_and_one_begin() -> None:
+    history = sound()
+    reigns = {1: Reign(0, frozenset({"m"})), 2: Reign(1024, frozenset())}
+    for at in (0, 1):
+        history.replicas[at] = replace(history.replicas[at], reigns=reigns)
+    assert kinds(history) == set()
+    other = {**reigns, 1: Reign(0, frozenset({"n"}))}
+    history.replicas[1] = replace(history.replicas[1], reigns=other)
+    assert kinds(history) == {Kind.REIGN}
+    history.replicas[1] = replace(history.replicas[1], reigns={2: Reign(512, frozenset())})
+    assert kinds(history) == {Kind.REIGN}

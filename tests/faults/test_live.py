@@ -1,12 +1,10 @@
 """Synchronous masters and slaves as processes, with kills, pauses and cut links under load.
 
-Each round does harm, heals, and lets the checker look at everything that was seen so far.
-`MQCORE_FAULTS=100` sets the rounds of each case, `MQCORE_FAULTS_SEED` what they do (`make faults`).
+Each round does harm, heals, and lets the checker look at everything that was seen so far. How many
+rounds there are, and what they do: `rounds.py`.
 """
 
-import os
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,18 +15,12 @@ from faults.group import Group, group
 from faults.history import History, Outcome
 from faults.load import Load, read_all
 from faults.proxy import Way
+from faults.rounds import Chapter, chapters, pass_s
 
-ROUNDS = int(os.environ.get("MQCORE_FAULTS", "3"))
-SEED = int(os.environ.get("MQCORE_FAULTS_SEED", "1"))
 # For how long harm lasts: some of it beyond the silence that ends a link, 2 s.
 _SPELLS_S = (0.05, 0.3, 1.0, 3.0)
 # Messages that are acknowledged before and behind the harm of a round.
 _CALM = 50
-
-
-def pass_s(seconds: float) -> None:
-    """Lets harm last so long: nothing is waited for."""
-    threading.Event().wait(seconds)
 
 
 class Round:
@@ -123,8 +115,36 @@ def check(history: History, all_: Group, what: str, *, are_stopped: bool) -> Non
     assert not violations, f"{what}: {len(violations)}, the first: {violations[:5]}"
 
 
+def one_chapter(
+    root: Path, chapter: Chapter, slaves: int, keys: dict[str, str], seen: Counter[Outcome]
+) -> None:
+    """Makes the rounds of a chapter, and checks after each, and at the end."""
+    history, dice = History(), chapter.dice
+    with group(root, slaves, keys) as all_:
+        for number in range(chapter.count):
+            one = Round(all_, dice)
+            harm = dice.choice(one.kinds())
+            what = f"{chapter.again}, round {number}, {harm.__name__}"
+            print(what, flush=True)
+            with Load(all_.master.address, f"{number:03x}") as load:
+                load.wait_for(_CALM, Outcome.ACKNOWLEDGED)
+                harm()
+                read_everywhere(all_, history)
+                all_.heal()
+                load.wait_for(_CALM, Outcome.ACKNOWLEDGED)
+            history.sends += load.sends
+            read_everywhere(all_, history)
+            all_.wait_until_equal()
+            check(history, all_, what, are_stopped=False)
+        for program in (all_.master, *(slave.broker for slave in all_.slaves)):
+            program.stop()
+        check(history, all_, f"{chapter.again}, the end", are_stopped=True)
+    seen.update(send.outcome for send in history.sends)
+    assert history.reads
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(300 + 60 * ROUNDS)
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize(
     ("slaves", "keys"),
     [
@@ -137,27 +157,9 @@ def check(history: History, all_: Group, what: str, *, are_stopped: bool) -> Non
 def test_rounds_of_faults_break_no_promise(
     tmp_path: Path, slaves: int, keys: dict[str, str]
 ) -> None:
-    history = History()
-    dice = random.Random(f"{SEED} {slaves}")
     seen: Counter[Outcome] = Counter()
-    with group(tmp_path, slaves, keys) as all_:
-        for number in range(ROUNDS):
-            one = Round(all_, dice)
-            harm = dice.choice(one.kinds())
-            what = f"MQCORE_FAULTS_SEED={SEED}, round {number}, {harm.__name__}"
-            with Load(all_.master.address, f"{number:03x}") as load:
-                load.wait_for(_CALM, Outcome.ACKNOWLEDGED)
-                harm()
-                read_everywhere(all_, history)
-                all_.heal()
-                load.wait_for(_CALM, Outcome.ACKNOWLEDGED)
-            seen.update(send.outcome for send in load.sends)
-            history.sends += load.sends
-            read_everywhere(all_, history)
-            all_.wait_until_equal()
-            check(history, all_, what, are_stopped=False)
-        for program in (all_.master, *(slave.broker for slave in all_.slaves)):
-            program.stop()
-        check(history, all_, f"MQCORE_FAULTS_SEED={SEED}, the end", are_stopped=True)
-    assert seen[Outcome.ACKNOWLEDGED] >= 2 * _CALM * ROUNDS
-    assert history.reads
+    rounds = 0
+    for chapter in chapters(f"{slaves} slaves", 3, 12):
+        rounds += chapter.count
+        one_chapter(tmp_path / chapter.name, chapter, slaves, keys, seen)
+    assert seen[Outcome.ACKNOWLEDGED] >= 2 * _CALM * rounds

@@ -1,15 +1,22 @@
-"""The cutting proxy over real sockets: what goes through, and each kind of harm."""
+"""The cutting proxy over real sockets: what goes through, and each kind of harm; and disks."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
+from faults.owners import owner_of
 from faults.proxy import Proxy, Way
+from faults.small_disk import small_disk
 from interop.patience import eventually
+from interop.servers import OURS
 
 # No test waits for it.
 _TIMEOUT_S = 30.0
@@ -184,3 +191,81 @@ def test_a_target_that_is_not_there_closes_the_client_and_another_may_take_over(
             client.sendall(b"moved")
             assert received(server, 5) == b"moved"
             server.close()
+
+
+def test_harm_may_be_that_of_one_lane() -> None:
+    lanes: dict[int, str] = {}
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listener.settimeout(_TIMEOUT_S)
+        target = f"127.0.0.1:{listener.getsockname()[1]}"
+        proxy = stack.enter_context(Proxy(target, host="127.0.0.9", lane_of=lambda at: lanes[at]))
+        assert proxy.address == f"127.0.0.9:{proxy.port}"
+        pairs = {}
+        for lane in ("one", "other"):
+            client = stack.enter_context(socket.socket())
+            client.settimeout(_TIMEOUT_S)
+            client.bind(("127.0.0.1", 0))
+            lanes[client.getsockname()[1]] = lane
+            client.connect(("127.0.0.9", proxy.port))
+            server, _ = listener.accept()
+            stack.enter_context(server)
+            server.settimeout(_TIMEOUT_S)
+            pairs[lane] = client, server
+        proxy.change(Way.TO_TARGET, lane="one", is_black=True)
+        for client, _ in pairs.values():
+            client.sendall(b"seen")
+        assert received(pairs["other"][1], 4) == b"seen"
+        assert is_silent(pairs["one"][1])
+        proxy.change(Way.TO_CLIENT, is_paused=True)
+        for _, server in pairs.values():
+            server.sendall(b"held")
+        assert is_silent(pairs["one"][0])
+        assert is_silent(pairs["other"][0])
+        proxy.heal()
+        assert until_broken(pairs["one"][1]) == b""
+        assert received(pairs["other"][0], 4) == b"held"
+        proxy.cut(lane="other")
+        assert until_broken(pairs["other"][0]) == b""
+        assert eventually(proxy.connections, lambda count: count == 0) == 0
+
+
+def test_the_owner_of_a_connection_is_found_by_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connect = (
+            "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])));"
+            "sys.stdin.read()"
+        )
+        port = listener.getsockname()[1]
+        command = [sys.executable, "-c", connect, str(port)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as other:
+            connection, address = listener.accept()
+            with connection:
+                pids = {"us": os.getpid(), "other": other.pid, "gone": 2**22}
+                assert owner_of(address[1], pids) == "other"
+                assert owner_of(address[1], {"us": os.getpid()}) == ""
+            assert other.stdin is not None
+            other.stdin.close()
+            other.wait(_TIMEOUT_S)
+        assert owner_of(port, pids) == "us"
+
+
+def test_a_small_disk_is_filled_and_emptied(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", megabytes=4) as disk:
+        if disk is None:
+            pytest.skip("no user namespaces here")
+        file = disk.seen / "file"
+        file.write_bytes(b"x")
+        disk.fill()
+        with pytest.raises(OSError, match="No space left"):
+            (disk.seen / "more").write_bytes(bytes(10_000))
+        disk.empty()
+        (disk.seen / "more").write_bytes(bytes(10_000))
+        command = disk.within(OURS).broker(tmp_path / "conf", tmp_path)
+        seen = subprocess.run(
+            [*command[: command.index("--") + 1], "cat", str(tmp_path / "disk" / "file")],
+            capture_output=True,
+            check=True,
+        )
+        assert seen.stdout == b"x"
+    assert not (tmp_path / "disk" / "file").exists()

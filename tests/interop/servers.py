@@ -222,6 +222,16 @@ class Program:
         """Whether it was started and nobody has ended it."""
         return self._process is not None
 
+    @property
+    def pid(self) -> int | None:
+        """Its process; None while it does not run."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it has ended without being asked to."""
+        return self._process is not None and self._process.poll() is not None
+
     def pause(self) -> None:
         """Stops its threads where they are (SIGSTOP), if it runs."""
         if self._process is not None:

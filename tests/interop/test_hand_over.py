@@ -84,7 +84,7 @@ class GoSender:
     def __init__(self, namesrv: str, home: Path) -> None:
         """Begins."""
         self._process = subprocess.Popen(
-            [go_client(), namesrv, TOPIC, "go", "5", "pour"],
+            [go_client(), namesrv, TOPIC, "go", "go", "flood"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -324,7 +324,7 @@ class OwnRequestCode(IntEnum):
     # A master hands its role over, or how far that is (tool to broker).
     HAND_OVER = 1_480_004
     # A slave asks its master whether whole files of its log may be copied at its port for slaves.
-    REFILL_OFFER = 1_480_301
+    REFILL_OFFER = 1_480_005
 
 
 # By number.

@@ -28,8 +28,8 @@ const (
 	soonestLevel = 1
 	// With a group and a pause a consumer is followed: follow.go.
 	followArgs = 5
-	// With one word more a producer sends without an end: pour.go.
-	pourArgs = 6
+	// With one more word it sends until it is ended: flood.go.
+	floodArgs = 6
 )
 
 // got is what one consumer was given, safe for the client's goroutines.
@@ -267,10 +267,10 @@ func cases(namesrv, topic string) (map[string]func() error, func(), error) {
 
 func main() {
 	rlog.SetLogLevel("error")
-	if len(os.Args) == followArgs || len(os.Args) == pourArgs {
+	if len(os.Args) == followArgs || len(os.Args) == floodArgs {
 		run := follow
-		if len(os.Args) == pourArgs {
-			run = pour
+		if len(os.Args) == floodArgs {
+			run = flood
 		}
 		if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -328,9 +328,15 @@ class MetadataSync:
         return False
 
     async def _take_progress(self) -> None:
-        """Takes how far the master has delivered, by what was asked before its end was."""
+        """Takes how far the master has delivered, by what was asked before its end was.
+
+        Exactly: where we were master before, and have lost the end of our log, we may be farther.
+        """
         offsets = self._state.fast_path.offsets
-        await asyncio.to_thread(offsets.follow, self._own_offsets, self._offsets_taken)
+        for key, queues in self._own_offsets.items():
+            topic, _, group = key.partition(SEPARATOR)
+            for queue_id, offset in queues.items():
+                offsets.commit(group, topic, queue_id, offset)
         self._offsets_taken |= self._own_offsets
         await self._persistence.save_offsets()
         if self._delays is not None:

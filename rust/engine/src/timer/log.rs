@@ -103,6 +103,17 @@ impl<D: Disk> TimerLog<D> {
         self.written + self.tail.len() as u64
     }
 
+    /// Position of the last unit before `end`, which is behind one.
+    pub(super) fn last_before(&self, end: u64) -> u64 {
+        let in_file = end % self.file_len_bytes;
+        if in_file >= UNIT {
+            return end - UNIT;
+        }
+        let begin = (end - in_file).saturating_sub(self.file_len_bytes);
+        let units = (self.file_len_bytes - BLANK_BYTES as u64) / UNIT;
+        begin + units.saturating_sub(1) * UNIT
+    }
+
     /// Goes on at a position, and removes files behind it (`truncateDirtyFiles`).
     pub(super) fn cut(&mut self, end: u64) -> Result<()> {
         self.written = end;

@@ -1,6 +1,7 @@
 //! Opening: what the check point, the wheel and the log together hold (`TimerMessageStore.recover`,
 //! `recoverAndRevise`). The log is believed behind the check point as far as its units name whole
-//! messages; the wheel follows the log.
+//! messages; the wheel follows the log. Where the log of messages was cut, as a replica's is that has
+//! more than its group, units of what was cut go first: other messages may come to their places.
 
 use std::path::Path;
 
@@ -32,6 +33,7 @@ pub(super) fn recovered<D: Disk>(
     root: &Path,
     config: &TimerConfig,
     (point, now_ms): (Point, i64),
+    messages_end: u64,
     whole: &mut Whole<'_>,
 ) -> Result<Recovered<D>> {
     let path = root.join("timerwheel");
@@ -48,7 +50,7 @@ pub(super) fn recovered<D: Disk>(
     let (first, past_end) = log.span().unwrap_or((0, 0));
     let durable = u64::try_from(point.log_end).unwrap_or(0);
     let from = if (first..=past_end).contains(&durable) {
-        durable
+        before_cut(&mut log, first, durable, messages_end)?
     } else {
         first
     };
@@ -88,6 +90,25 @@ pub(super) fn recovered<D: Disk>(
         queue_offset,
         opened,
     })
+}
+
+/// Where the units of messages before `messages_end` end, at `durable` or before it. Units lie in the order
+/// of their messages.
+fn before_cut<D: Disk>(
+    log: &mut TimerLog<D>,
+    first: u64,
+    durable: u64,
+    messages_end: u64,
+) -> Result<u64> {
+    let mut end = durable;
+    while end > first {
+        let last = log.last_before(end);
+        match log.at_any(last)? {
+            Found::Unit(unit) if unit.physical_offset.cast_unsigned() >= messages_end => end = last,
+            _ => break,
+        }
+    }
+    Ok(end)
 }
 
 struct Walk<'a, D: Disk> {

@@ -22,8 +22,17 @@ fn config() -> TimerConfig {
 fn open(disk: &TwinDisk) -> Timer<TwinDisk> {
     // The store made it, and its name is durable.
     disk.create_dir_all(Path::new("/t")).unwrap();
-    let mut whole = |unit: &Unit| u64::try_from(unit.physical_offset / STRIDE).ok();
-    Timer::open(disk, Path::new("/t"), &config(), NOW_MS, &mut whole).unwrap()
+    open_to(disk, u64::MAX)
+}
+
+/// Opens the timers of a store whose log of messages ends there.
+fn open_to(disk: &TwinDisk, messages_end: u64) -> Timer<TwinDisk> {
+    let mut whole = |unit: &Unit| {
+        let offset = u64::try_from(unit.physical_offset).ok()?;
+        (offset < messages_end).then_some(offset / STRIDE.unsigned_abs())
+    };
+    let (root, config) = (Path::new("/t"), config());
+    Timer::open(disk, root, &config, NOW_MS, messages_end, &mut whole).unwrap()
 }
 
 fn enter(timer: &mut Timer<TwinDisk>, numbers: std::ops::Range<i64>) {
@@ -96,7 +105,14 @@ fn a_wheel_of_another_length_is_refused() {
     disk.create_dir_all(Path::new("/t")).unwrap();
     disk.write_raw(Path::new("/t/timerwheel"), b"short");
     let mut whole = |_unit: &Unit| None;
-    let opened = Timer::open(&disk, Path::new("/t"), &config(), NOW_MS, &mut whole);
+    let opened = Timer::open(
+        &disk,
+        Path::new("/t"),
+        &config(),
+        NOW_MS,
+        u64::MAX,
+        &mut whole,
+    );
     assert!(opened.is_err_and(|error| error.to_string().contains("38707200")));
 }
 
@@ -165,4 +181,28 @@ fn timers_that_follow_a_master_keep_what_it_has_not_delivered() {
     timer.turn(now_ms).unwrap();
     let due = timer.due_slot().unwrap();
     assert_eq!(due.time_ms, read_ms);
+}
+
+#[test]
+fn units_of_messages_that_were_cut_make_place_for_those_of_others() {
+    // Of files of 78 units: at a border, beside it, in the middle, at the begin.
+    for kept in [0, 1, 40, 77, 78, 79, 99, 100] {
+        let disk = TwinDisk::new();
+        let mut timer = open(&disk);
+        enter(&mut timer, 0..100);
+        timer.flush(NOW_MS).unwrap();
+        let mut timer = open_to(&disk, (kept * STRIDE).unsigned_abs());
+        assert_eq!(timer.opened().is_rebuilt, kept < 100, "{kept}");
+        let (found, met) = waiting(&mut timer);
+        assert_eq!((found, met), ((0..kept).collect(), kept as usize));
+        // Others come to the same places: each waits once.
+        enter(&mut timer, kept..120);
+        let (found, met) = waiting(&mut timer);
+        assert_eq!((found, met), ((0..120).collect(), 120), "{kept}");
+        let counts: i32 = (0..3)
+            .filter_map(|slot| timer.wheel().slot(NOW_MS + 10_000 + slot * 1_000))
+            .map(|slot| slot.count)
+            .sum();
+        assert_eq!(counts, 120, "{kept}");
+    }
 }

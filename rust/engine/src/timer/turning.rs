@@ -66,7 +66,8 @@ impl<D: Disk> Timer<D> {
     /// Opens the timers of a store; makes their files when there are none.
     ///
     /// # Arguments
-    /// `whole` gives the queue offset of the message that a unit names, or `None` when there is no
+    /// `messages_end` is where the log of messages ends: it may have been cut since the check point was
+    /// written. `whole` gives the queue offset of the message that a unit names, or `None` when there is no
     /// such message: units that were not durable are believed only then.
     ///
     /// # Errors
@@ -80,10 +81,11 @@ impl<D: Disk> Timer<D> {
         root: &Path,
         config: &TimerConfig,
         now_ms: i64,
+        messages_end: u64,
         whole: &mut Whole<'_>,
     ) -> Result<Self> {
         let (point_file, point) = PointFile::open(disk, &root.join("config").join("timercheck"))?;
-        let found = recovered(disk, root, config, (point, now_ms), whole)?;
+        let found = recovered(disk, root, config, (point, now_ms), messages_end, whole)?;
         let mut timer = Self {
             wheel: Arc::new(found.wheel),
             log: found.log,

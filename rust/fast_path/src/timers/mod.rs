@@ -115,7 +115,8 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let is_first = disk.stat(&root.join("timerwheel"))?.is_none();
         let began_ms = first_stored_ms(&store)?.filter(|first_ms| is_first && *first_ms < now_ms);
         let begin_ms = began_ms.unwrap_or(now_ms);
-        let mut timer = Timer::open(disk, root, &config, begin_ms, &mut whole)?;
+        let messages_end = store.replica().appended();
+        let mut timer = Timer::open(disk, root, &config, begin_ms, messages_end, &mut whole)?;
         let bounds = store.topics().bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
         let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
         timer.set_queue_offset(timer.queue_offset().clamp(min, max));

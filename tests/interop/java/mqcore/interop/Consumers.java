@@ -50,7 +50,7 @@ final class Consumers {
             new DefaultMQPushConsumer(call.text("group"), call.flag("traced"), null);
         consumer.setNamesrvAddr(call.text("namesrv"));
         consumer.setInstanceName(call.name);
-        consumer.setPollNameServerInterval(Drive.POLL_MS);
+        consumer.setPollNameServerInterval(call.number("poll_ms", Drive.POLL_MS));
         consumer.setPersistConsumerOffsetInterval(Drive.POLL_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(call.number("max_reconsume", -1));

@@ -17,17 +17,18 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * open. A line is a call (see Call); the answer is one line of JSON per item and then one with
  * `done` or `refused`. Clients have names and live until they are closed.
  *
- * producer NAME group= namesrv= [compress_over=]        starts one
+ * producer NAME group= namesrv= [compress_over=] [poll_ms=]    starts one
  * send NAME topic= body= [how=sync|async|oneway|selector|batch] [count=] [size=] [fill=same|random]
  *      [tags=] [keys=] [delay=]                         one item per message
  *      [delay_s=|delay_ms=|deliver_ms=] [property=NAME:TEXT]     5.x: a time of its own
  * recall NAME topic= handle=                            5.3: one item, its id
- * flood NAME topic= body= [threads=]                    sends in the background until ...
+ * flood NAME topic= body= [threads=] [pause_ms=]        sends in the background until ...
  * flooded NAME                                          ... here: one item per SEND_OK
  * acknowledged NAME count=                              waits for so many of the flood
  * view NAME topic= id=        query NAME topic= key=    messages by id (offset id or unique) and key
  * bounds NAME topic=          search NAME topic= time=  one item per queue
  * push NAME group= namesrv= topic= [expr=|sql=] [order=1] [broadcast=1] [fail=] [max_reconsume=]
+ *      [poll_ms=]             how often routes are asked for
  *      [traced=1] [reply=]    replies to requests with this text, a colon and the request's
  *      [slow_ms=]             how long the first delivery of a message takes
  *      [server_rebalance=1] [invisible_ms=] [pop_batch=]    5.x: queues from the broker, pull or pop

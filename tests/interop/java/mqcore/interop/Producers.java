@@ -147,26 +147,27 @@ final class Producers {
         return result;
     }
 
-    /** Sends without a pause on some threads and notes what was acknowledged. */
+    /** Sends on some threads and notes what was acknowledged. */
     private static final class Flood {
         final List<String> acknowledged = Collections.synchronizedList(new ArrayList<>());
         final List<String> failures = Collections.synchronizedList(new ArrayList<>());
         final List<Thread> threads = new ArrayList<>();
+        final int pauseMs;
         volatile boolean isOver;
 
-        Flood(DefaultMQProducer producer, Call call) {
-            String topic = call.text("topic");
-            int pauseMs = call.number("pause_ms", 0);
-            for (int number = 0; number < call.number("threads", 4); number++) {
-                String begin = call.text("body") + "-" + number + "-";
-                Thread thread = new Thread(() -> pour(producer, topic, begin, pauseMs), "flood");
+        Flood(DefaultMQProducer producer, String topic, String prefix, int threadCount,
+            int pauseMs) {
+            this.pauseMs = pauseMs;
+            for (int number = 0; number < threadCount; number++) {
+                String begin = prefix + "-" + number + "-";
+                Thread thread = new Thread(() -> pour(producer, topic, begin), "flood");
                 thread.setDaemon(true);
                 thread.start();
                 threads.add(thread);
             }
         }
 
-        private void pour(DefaultMQProducer producer, String topic, String begin, int pauseMs) {
+        private void pour(DefaultMQProducer producer, String topic, String begin) {
             for (int i = 0; !isOver; i++) {
                 String body = begin + i;
                 try {
@@ -188,7 +189,8 @@ final class Producers {
     }
 
     List<?> flood(Call call) {
-        floods.put(call.name, new Flood(producer(call), call));
+        floods.put(call.name, new Flood(producer(call), call.text("topic"), call.text("body"),
+            call.number("threads", 4), call.number("pause_ms", 0)));
         return List.of();
     }
 

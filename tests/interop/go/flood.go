@@ -1,7 +1,7 @@
 // A producer with the client's own settings that sends one message after the other until its standard
-// input ends, and prints what was acknowledged and what failed.
+// input ends, and prints the body of each that was acknowledged, and of each that was not.
 //
-//	go run . NAMESRV TOPIC GROUP PAUSE_MS pour
+//	go run . NAMESRV TOPIC GROUP PREFIX flood
 package main
 
 import (
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -18,11 +17,10 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/producer"
 )
 
-func pour(namesrv, topic, group, pause string) error {
-	pauseMs, err := strconv.Atoi(pause)
-	if err != nil {
-		return err
-	}
+// Between two sends: whoever looks at what was acknowledged has a number of messages to compare.
+const floodPause = 5 * time.Millisecond
+
+func flood(namesrv, topic, group, prefix string) error {
 	p, err := rocketmq.NewProducer(
 		producer.WithNameServer([]string{namesrv}),
 		producer.WithGroupName(group),
@@ -38,9 +36,10 @@ func pour(namesrv, topic, group, pause string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		isOver.Store(true)
 	}()
-	for number := 0; !isOver.Load(); number++ {
-		body := fmt.Sprintf("go-%d", number)
+	for i := 0; !isOver.Load(); i++ {
+		body := fmt.Sprintf("%s-%d", prefix, i)
 		sent, err := p.SendSync(context.Background(), primitive.NewMessage(topic, []byte(body)))
+		// A broker that is gone acknowledges nothing; whoever floods goes on.
 		switch {
 		case err != nil:
 			fmt.Println("failed", body, err)
@@ -49,7 +48,7 @@ func pour(namesrv, topic, group, pause string) error {
 		default:
 			fmt.Println("sent", body)
 		}
-		time.Sleep(time.Duration(pauseMs) * time.Millisecond)
+		time.Sleep(floodPause)
 	}
 	return p.Shutdown()
 }
