@@ -14,6 +14,7 @@ from broker.test_replication import SLAVE, name_server
 from live_broker import live
 from loops import run_on, until
 from mqcore.broker.replication.controller_messages import Answer, Ask, Purpose
+from mqcore.broker.table_followers import Follower
 from mqcore.errors import MQError
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command
@@ -131,6 +132,7 @@ def test_no_send_is_refused_and_each_message_is_there_once(
             assert them.brokers[1].broker is before
             sent = sorted(body for body, _ in senders.answers)
             heir = report["successorId"]
+            await until(lambda: _high(them, heir) == len(sent))
             assert sorted(bodies(them, heir)) == sent
             await until(lambda: _high(them, 1) == len(sent))
             assert bodies(them, 1) == bodies(them, heir)
@@ -403,3 +405,29 @@ def test_a_slave_that_does_not_take_a_table_keeps_its_acknowledgement(tmp_path: 
 async def unable(_text: bytes) -> None:
     """Takes no table."""
     raise MQError("the disk is full")
+
+
+def test_a_successor_that_dies_meanwhile_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_pair(tmp_path, 3, **SAFE) as them:
+            known = them.brokers[1].broker.hand_over_parts.persistence.followers
+            notify = known.notify
+
+            async def dying(follower: Follower, *rest: Any, **more: Any) -> None:
+                if them.brokers[1].state.passes_on and 2 in them.brokers:
+                    await them.kill(2)
+                await notify(follower, *rest, **more)
+
+            known.notify = dying  # type: ignore[method-assign]
+            async with Senders(them.live(1).address) as senders:
+                await senders.more(20)
+                to = them.live(2).address
+                expect(await hand_over(them, 1, to=to), "member")
+                report = await until_over(them, 1)
+                assert report["phase"] == "failed", report
+                await senders.more(20)
+            assert {each.code for _, each in senders.answers} == {ResponseCode.SUCCESS}
+            assert them.brokers[1].state.role.is_master
+            assert sorted(bodies(them, 1)) == sorted(body for body, _ in senders.answers)
+
+    run_on("asyncio", run())

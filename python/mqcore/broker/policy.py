@@ -66,7 +66,9 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         refuse_sends, code = _REJECTED, ResponseCode.SYSTEM_BUSY
         if state.version < _REJECTS_FROM or settings.has_acting_master:
             refuse_sends, code = _NOT_AVAILABLE, ResponseCode.SERVICE_NOT_AVAILABLE
-        if state.version >= _REJECTS_FROM and not settings.reads_from_replicas:
+        is_hidden = not settings.reads_from_replicas and not state.passes_on
+        if state.version >= _REJECTS_FROM and is_hidden:
+            # Who was master goes on to serve those that take it for that.
             refuse_pulls = _REJECTED
     return BrokerPolicy(
         **policy_values("broker", settings),

@@ -32,6 +32,7 @@ from mqcore.broker.consumer_offsets import (
     parse_offsets,
     split_key,
 )
+from mqcore.broker.lost_topics import lost_topics
 from mqcore.broker.replication.asking import MasterCalls, report_as
 from mqcore.broker.state import BrokerState
 from mqcore.broker.table_followers import GROUPS, MODES, TOPICS
@@ -65,7 +66,8 @@ _FIRST_S = 1.0
 _RETRY_S = 1.0
 # Offsets that are handed to the master in a round: a second's work at most; the rest has the next.
 _HANDED_MAX = 4_096
-# Offsets of a master of mqcore are asked for this often, and no more than a part of the time.
+# Offsets of a master of mqcore are asked for this often, and it is looked for topics that are in no
+# table; with large tables less often, so that it takes no more than a part of the time.
 _OFFSETS_S = 1.0
 _OFFSETS_PAUSE_TIMES = 20
 # As long as the log is waited for until progress counts: where it keeps up it is there at once.
@@ -109,6 +111,9 @@ class MetadataSync:
         # The connection on which the master knows us; None where it is no master of mqcore.
         self._known_on: Link | None = None
         self._is_notified = False
+        # Where the log ended when it was looked for topics without a row, and which there were.
+        self._looked_at = -1
+        self._unknown: set[str] = set()
         # The offsets of the master, and ours behind them, when they were taken last; what was
         # committed here since we began and the master may not have.
         self._offsets_taken: dict[str, dict[int, int]] = {}
@@ -165,6 +170,7 @@ class MetadataSync:
         address = self._calls.address
         if not address:
             return None
+        began_s = asyncio.get_running_loop().time()
         link = await self._calls.link(address)
         if link is not self._known_on:
             own = {
@@ -176,13 +182,31 @@ class MetadataSync:
             self._is_notified = answer.code == ResponseCode.SUCCESS
             if self._is_notified or answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 self._known_on = link
-        if not self._is_notified:
-            return None
-        began_s = asyncio.get_running_loop().time()
-        async with self._taking:
-            await self._take(address, RequestCode.GET_ALL_CONSUMER_OFFSET, self._merge_offsets)
+        if await asyncio.to_thread(self._has_unknown):
+            await self.sync()
+        elif self._is_notified:
+            async with self._taking:
+                await self._take(address, RequestCode.GET_ALL_CONSUMER_OFFSET, self._merge_offsets)
         took_s = asyncio.get_running_loop().time() - began_s
         return max(_OFFSETS_S, took_s * _OFFSETS_PAUSE_TIMES)
+
+    def _has_unknown(self) -> bool:
+        """Returns whether the log has brought a topic that is in no table, since the last look.
+
+        Its master may be gone before the next round. Looks through all queues: for a thread.
+        """
+        state = self._state
+        end = state.store.stats().appended
+        if end == self._looked_at:
+            return False
+        self._looked_at = end
+        unknown = lost_topics(
+            ((queue.topic, queue.queue_id) for queue in state.store.queues()),
+            list(state.topics.topics),
+        )
+        new = unknown.keys() - self._unknown
+        self._unknown = set(unknown)
+        return bool(new)
 
     async def _notified(self, request: Request) -> Command:
         """TAKE_TABLES: the master has changed tables, or hands its role over."""
