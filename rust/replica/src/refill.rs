@@ -1,4 +1,4 @@
-//! What a slave of ours and a master of ours say while whole files of the log are copied, and which file is
+//! The frames between a slave and a master of ours while whole files of the log are copied, and which file is
 //! next. A master of RocketMQ is never spoken to in this way: whether a master knows it is asked before.
 //!
 //! | frame | bytes |
@@ -219,7 +219,7 @@ impl RefillPlan {
     }
 
     /// The master has whole files up to `end` by now.
-    pub fn extend(&mut self, end: u64) {
+    pub fn grow_to(&mut self, end: u64) {
         self.end = self.end.max(end);
     }
 
@@ -347,7 +347,7 @@ mod tests {
             plan.taken(base);
         }
         assert!(plan.is_over() && plan.take().is_none());
-        plan.extend(7_000);
+        plan.grow_to(7_000);
         assert!(!plan.is_over());
         assert_eq!(plan.take(), Some(6_000));
     }

@@ -165,7 +165,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
         if !self.holds_nothing {
             return standing;
         }
-        // It says nothing of what it has: what was sent is the best that is known.
+        // Its reports show nothing of what it has: what was sent is the best that is known.
         let lag_bytes = end.saturating_sub(standing.sent);
         Standing {
             lag_bytes,

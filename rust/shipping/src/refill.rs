@@ -14,7 +14,7 @@ use std::time::Duration;
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::{Disk, DiskFile, Open};
 use mqcore_engine::error::Error;
-use mqcore_engine::lock::{Condvar, Mutex};
+use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::Store;
 use mqcore_engine::units::{offset_file_name, parse_offset_file_name};
 use mqcore_replica::auto_switch::{ENTRY_LEN_BYTES, epochs_of};
@@ -32,8 +32,8 @@ const STEP_LEN_BYTES: usize = 1024 * 1024;
 const WRITE_BACK_BYTES: u64 = 8 * 1024 * 1024;
 /// Files that wait for one before them, or are under way, at the most: each takes its space.
 const AHEAD_MAX: u64 = 4;
-/// How often one that waits for others looks whether it is to stop.
-const LOOK_MS: u64 = 50;
+/// How often one that waits for the others looks again: short against the copy of a file.
+const LOOK_MS: u64 = 5;
 /// The name of a file that is not whole.
 const PART_ENDING: &str = ".part";
 
@@ -68,7 +68,6 @@ pub struct Refill<D: Disk, C: Clock> {
     epochs: Option<Arc<Epochs<D>>>,
     dir: PathBuf,
     state: Mutex<State>,
-    moved: Condvar,
 }
 
 impl<D: Disk, C: Clock> Refill<D, C> {
@@ -85,7 +84,6 @@ impl<D: Disk, C: Clock> Refill<D, C> {
                 epochs: Arc::default(),
                 progress: RefillProgress::default(),
             }),
-            moved: Condvar::new(),
         }
     }
 
@@ -141,7 +139,8 @@ impl<D: Disk, C: Clock> Refill<D, C> {
                 }
                 continue;
             }
-            self.wait();
+            // Another connection has a file that is to come first.
+            std::thread::sleep(Duration::from_millis(LOOK_MS));
         }
     }
 
@@ -155,17 +154,9 @@ impl<D: Disk, C: Clock> Refill<D, C> {
             }
             Err(why) => {
                 self.with_plan(|plan| plan.give_back(base));
-                self.moved.notify_all();
                 Err(why)
             }
         }
-    }
-
-    /// Waits until another connection has copied a file.
-    fn wait(&self) {
-        let state = self.state.lock();
-        let until = std::time::Instant::now() + Duration::from_millis(LOOK_MS);
-        let (_state, _timed_out) = self.moved.wait_until(state, until);
     }
 
     /// Looks at the plan, which is there once a list has come.
@@ -184,7 +175,7 @@ impl<D: Disk, C: Clock> Refill<D, C> {
         let (log_end, len) = (replica.appended(), replica.extent().file_len_bytes);
         let mut state = self.state.lock();
         match &mut state.plan {
-            Some(plan) => plan.extend(list.end),
+            Some(plan) => plan.grow_to(list.end),
             none => *none = Some(RefillPlan::new(log_end, len, list, AHEAD_MAX)?),
         }
         let (from, to) = state
@@ -212,8 +203,6 @@ impl<D: Disk, C: Clock> Refill<D, C> {
                 state.progress.log_end = plan.log_end();
             }
         }
-        drop(state);
-        self.moved.notify_all();
         Ok(())
     }
 
@@ -239,7 +228,7 @@ impl<D: Disk, C: Clock> Refill<D, C> {
     /// Removes what is left beside the log. To be called when nobody copies any more, and everything is there.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Of the disk.
     pub fn clear(&self) -> Result<(), String> {
         let disk = self.store.replica().disk();
         let removed = disk.list(&self.dir).and_then(|entries| {

@@ -1,4 +1,4 @@
-//! A master's end of a connection over which whole files of its log are copied: it says which there are, and
+//! A master's end of a connection over which whole files of its log are copied: it lists them, and
 //! sends the bytes of one with their hash. One request after the other, over any connection; knows no thread.
 //!
 //! The bytes leave by gathered writes of what is mapped, or was read for that. What is sent is held back while
