@@ -1,4 +1,4 @@
-"""`mqcore store refill`: a directory gets the whole log of a broker that runs; an old log is kept."""
+"""`mqcore store refill`: a directory gets the whole log of a broker; an old log is kept."""
 
 import asyncio
 from pathlib import Path

@@ -18,6 +18,9 @@ use crate::fault::LinkFault;
 
 /// What both sides begin with. As a report of a slave it would be negative.
 pub const GREETING: [u8; 8] = *b"\xffmqfill1";
+/// What a slave in classic replication that holds nothing sends before its first report: it begins with the first
+/// byte of the log, and not with the last file. A master that gives files understands it.
+pub const FROM_START: [u8; 8] = *b"\xffmqfrom1";
 /// Bytes of a request.
 pub const REQUEST_LEN_BYTES: usize = 4 + 8 + 8;
 /// Bytes of an answer before its epochs.
@@ -321,7 +324,9 @@ mod tests {
             let bytes: [u8; ANSWER_LEN_BYTES] = answer.to_bytes().try_into().unwrap();
             assert!(Answer::of(&bytes).is_err());
         }
-        assert!(i64::from_be_bytes(GREETING) < 0, "no report of a slave");
+        for greeting in [GREETING, FROM_START] {
+            assert!(i64::from_be_bytes(greeting) < 0, "no report of a slave");
+        }
     }
 
     #[test]

@@ -37,6 +37,9 @@ const LOOK_MS: u64 = 5;
 /// The name of a file that is not whole.
 const PART_ENDING: &str = ".part";
 
+/// What shows that a file is the master's, and the store time of its last record, Unix ms.
+type Looked = ([u8; HASH_LEN_BYTES], Option<i64>);
+
 /// How far a refill is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RefillProgress {
@@ -368,11 +371,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Asking<'_, D, C, S> {
 
     /// The hash of a file that is there and the store time of its last record; `None` where it is no whole
     /// file of the log.
-    fn look_at(
-        &mut self,
-        file: &D::File,
-        base: u64,
-    ) -> Result<Option<([u8; HASH_LEN_BYTES], Option<i64>)>, String> {
+    fn look_at(&mut self, file: &D::File, base: u64) -> Result<Option<Looked>, String> {
         let len = self.refill.store.replica().extent().file_len_bytes;
         let mut walk = RecordWalk::new(base, len);
         let mut hash = FileHash::new();

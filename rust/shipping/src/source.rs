@@ -159,7 +159,8 @@ impl<D: Disk, C: Clock> Source<D, C> {
         let base = request.base;
         answer.start = base;
         answer.end = base.saturating_add(extent.file_len_bytes);
-        answer.is_there = base % extent.file_len_bytes == 0 && base >= start && answer.end <= end;
+        answer.is_there =
+            base.is_multiple_of(extent.file_len_bytes) && base >= start && answer.end <= end;
         wrote(stream.write_all(&answer.to_bytes()))?;
         if !answer.is_there {
             return Ok(());
