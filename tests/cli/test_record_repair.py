@@ -41,8 +41,8 @@ def test_a_bad_record_is_fetched_from_another_replica(tmp_path: Path) -> None:
             async with live(copy, haMasterAddress=ha_address(master), **SLAVE) as slave:
                 await fill(master, "T", 200)
                 await equal(master, slave)
-            places = records_of(copy)
-            (at, size), (after, _size) = places[50], places[120]
+            records = records_of(copy)
+            (at, size), (after, _size) = records[50], records[120]
             before = spoil(copy, at + 200)
             spoil(copy, after + 200)
             assert Inspection(copy).verify().problem_count == 1

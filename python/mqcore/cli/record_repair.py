@@ -59,10 +59,10 @@ def repair_records(
 
 async def _fetched(address: str, bad: BadRecord) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Returns what another replica has in place of a bad record, and around it."""
-    places = [place for place in (bad.before, bad.next_whole) if place is not None]
+    offsets = [each for each in (bad.before, bad.next_whole) if each is not None]
     async with Client() as client:
         record = await _record(client, address, bad.physical_offset)
-        return record, [(place, await _record(client, address, place)) for place in places]
+        return record, [(each, await _record(client, address, each)) for each in offsets]
 
 
 async def _record(client: Client, address: str, physical_offset: int) -> bytes:

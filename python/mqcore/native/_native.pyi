@@ -2488,10 +2488,16 @@ class ReplicationSlave:
         from_last_file: bool = False,
         is_learner: bool = False,
     ) -> Self: ...
-    def follow(self, descriptor: int, address: str) -> None:
+    def follow(self, descriptor: int, address: str, *, from_start: bool = False) -> None:
         """Follows a master over a connection, until that ends; an earlier one is closed.
 
         The descriptor is owned here from now on.
+
+        Args:
+            descriptor: A connected socket.
+            address: The master's.
+            from_start: Of a master that gives whole files: a log that holds nothing begins with its
+                first byte, and not with its last file.
         """
 
     def progress(self) -> SlaveProgress:

@@ -16,13 +16,13 @@
 //! | `locked` | the fast paths of the loops, each behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
-//! | `bad_records` | the functions over bad records of a closed store |
 //! | `refill` | the class over a slave that copies whole files |
-//! | `replication` | the classes over the threads of replication |
 //! | `controller` | the class over a controller's log and state |
+//! | `replication` | the classes over the threads of replication |
 //! | `membership` | the classes of a replica under a controller |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
+//! | `bad_records` | the functions over bad records of a closed store |
 //! | `many` | the columns of `append_many` |
 //! | `appending` | whether the GIL is kept for an append, and the wait that ends it |
 //! | `batch` | records in log order, with columns |

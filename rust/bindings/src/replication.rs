@@ -410,9 +410,19 @@ impl ReplicationSlave {
 
     /// Follows a master over a connection, until that ends; an earlier one is closed. The descriptor is owned
     /// here from now on.
-    fn follow(&self, py: Python<'_>, descriptor: i32, address: &str) -> PyResult<()> {
+    #[pyo3(signature = (descriptor, address, *, from_start=false))]
+    fn follow(
+        &self,
+        py: Python<'_>,
+        descriptor: i32,
+        address: &str,
+        from_start: bool,
+    ) -> PyResult<()> {
         let socket = owned(descriptor).ok_or_else(no_socket)?;
-        let followed = gil_call(py, Gil::Released, || self.inside.follow(address, socket));
+        let followed = gil_call(py, Gil::Released, || match from_start {
+            true => self.inside.follow_from_start(address, socket),
+            false => self.inside.follow(address, socket),
+        });
         followed.map_err(|error| raised(py, &error))
     }
 

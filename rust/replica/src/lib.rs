@@ -12,7 +12,7 @@
 //! | [`controller`] | what a controller keeps of brokers and masters, and decides |
 //! | [`auto_master`] | the link of a master to one slave, in controller mode |
 //! | [`auto_slave`] | the link of a slave to its master, in controller mode |
-//! | [`refill`] | what is said while whole files of a log are copied |
+//! | [`refill`] | the frames of a copy of whole files, and which file is next |
 //! | [`walk`] | whether the bytes of a master are records, each at its own place |
 //! | `course` | what goes to a slave and when, in either dialect |
 //! | `intake` | where the bytes of a master go, in either dialect |

@@ -15,6 +15,8 @@ pub struct MasterLink {
     course: Course,
     partial: [u8; REPORT_LEN_BYTES],
     partial_len: usize,
+    /// Whether a slave that holds nothing gets the log from its first byte on.
+    begins_early: bool,
 }
 
 impl MasterLink {
@@ -26,7 +28,13 @@ impl MasterLink {
             course: Course::new(timing, batch_len_bytes, flow, now_ms),
             partial: [0; REPORT_LEN_BYTES],
             partial_len: 0,
+            begins_early: false,
         }
+    }
+
+    /// A slave that holds nothing gets the log from its first byte on, as it has asked to.
+    pub fn begin_early(&mut self) {
+        self.begins_early = true;
     }
 
     /// Takes what came: the last whole report counts.
@@ -46,7 +54,12 @@ impl MasterLink {
                 let reported = report_of(self.partial)?;
                 last = Some(reported);
                 if self.course.requested().is_none() {
-                    let begun = self.course.begin(reported, log.last_file(), log);
+                    let fresh = if self.begins_early {
+                        log.start
+                    } else {
+                        log.last_file()
+                    };
+                    let begun = self.course.begin(reported, fresh, log);
                     begun.map_err(|fault| match fault {
                         LinkFault::SlaveAhead { .. } if introduces(self.partial) => {
                             LinkFault::OtherDialect
@@ -143,6 +156,14 @@ mod tests {
         let mut link = link();
         link.feed(&reports(&[0]), empty, 1).unwrap();
         assert_eq!(link.step(0, 5_000), Step::Heartbeat { offset: 0 });
+    }
+
+    #[test]
+    fn a_fresh_slave_that_asks_to_begins_with_the_first_byte() {
+        let mut link = link();
+        link.begin_early();
+        link.feed(&reports(&[0]), LOG, 1).unwrap();
+        assert_eq!(link.standing(LOG.end, 1).sent, LOG.start);
     }
 
     #[test]

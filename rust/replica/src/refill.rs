@@ -1,4 +1,4 @@
-//! What a slave of ours and a master of ours say while whole files of the log are copied, and which file is
+//! The frames between a slave and a master of ours while whole files of the log are copied, and which file is
 //! next. A master of RocketMQ is never spoken to in this way: whether a master knows it is asked before.
 //!
 //! | frame | bytes |
@@ -18,6 +18,9 @@ use crate::fault::LinkFault;
 
 /// What both sides begin with. As a report of a slave it would be negative.
 pub const GREETING: [u8; 8] = *b"\xffmqfill1";
+/// What a slave in classic replication that holds nothing sends before its first report: it begins with the first
+/// byte of the log, and not with the last file. A master that gives files understands it.
+pub const FROM_START: [u8; 8] = *b"\xffmqfrom1";
 /// Bytes of a request.
 pub const REQUEST_LEN_BYTES: usize = 4 + 8 + 8;
 /// Bytes of an answer before its epochs.
@@ -219,7 +222,7 @@ impl RefillPlan {
     }
 
     /// The master has whole files up to `end` by now.
-    pub fn extend(&mut self, end: u64) {
+    pub fn grow_to(&mut self, end: u64) {
         self.end = self.end.max(end);
     }
 
@@ -321,7 +324,9 @@ mod tests {
             let bytes: [u8; ANSWER_LEN_BYTES] = answer.to_bytes().try_into().unwrap();
             assert!(Answer::of(&bytes).is_err());
         }
-        assert!(i64::from_be_bytes(GREETING) < 0, "no report of a slave");
+        for greeting in [GREETING, FROM_START] {
+            assert!(i64::from_be_bytes(greeting) < 0, "no report of a slave");
+        }
     }
 
     #[test]
@@ -347,7 +352,7 @@ mod tests {
             plan.taken(base);
         }
         assert!(plan.is_over() && plan.take().is_none());
-        plan.extend(7_000);
+        plan.grow_to(7_000);
         assert!(!plan.is_over());
         assert_eq!(plan.take(), Some(6_000));
     }

@@ -1,5 +1,5 @@
 //! The threads of a master over which whole files of its log are copied: one per connection, bounded in
-//! number. Knows sockets and threads; what is said is the source's.
+//! number. Knows sockets and threads; the answers are the source's.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};

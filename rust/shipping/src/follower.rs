@@ -13,6 +13,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{Store, WholeRecords};
+use mqcore_replica::refill::FROM_START;
 use mqcore_replica::{
     AutoSwitchSlaveLink, Followed, Introduction, LinkFault, Received, RecordWalk, SlaveLink, Timing,
 };
@@ -101,6 +102,8 @@ pub struct Follower<D: Disk, C: Clock> {
     /// Since when the master has sent nothing but that it goes on there, before our log ends.
     ends_before_since_ms: Option<u64>,
     cut_at: Option<u64>,
+    /// Whether the master is to be asked for its log from the first byte on, before the first report.
+    asks_early: bool,
 }
 
 /// Where the log goes on, and the pieces that come there.
@@ -129,7 +132,17 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             came_to: from,
             ends_before_since_ms: None,
             cut_at: None,
+            asks_early: false,
         }
+    }
+
+    /// Asks a master that gives whole files for its log from the first byte on, where ours holds nothing; in
+    /// classic replication.
+    #[must_use]
+    pub fn from_start(self) -> Self {
+        let is_classic = matches!(self.link, Link::Classic(_));
+        let asks_early = is_classic && self.store.replica().appended() == 0;
+        Self { asks_early, ..self }
     }
 
     /// Makes a learner of it, in classic replication; under a controller it introduces itself as one.
@@ -165,6 +178,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             came_to: 0,
             ends_before_since_ms: None,
             cut_at: None,
+            asks_early: false,
         }
     }
 
@@ -199,6 +213,9 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             Link::Classic(link) => {
                 link.check(now_ms).map_err(|fault| fault.to_string())?;
                 if let Some(report) = link.report(held, now_ms) {
+                    if std::mem::take(&mut self.asks_early) {
+                        wrote(out.write_all(&FROM_START))?;
+                    }
                     wrote(out.write_all(&report))?;
                 }
                 Ok(link.wait_ms(now_ms))

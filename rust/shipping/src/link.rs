@@ -22,6 +22,14 @@ impl Link {
         }
     }
 
+    /// A slave that holds nothing has asked for the log from its first byte on: under a controller it is asked
+    /// for in the introduction.
+    pub(crate) fn begin_early(&mut self) {
+        if let Self::Classic(link) = self {
+            link.begin_early();
+        }
+    }
+
     /// What goes out before anything else, where it is due.
     pub(crate) fn greeting(&mut self, source: Source<'_>, now_ms: u64) -> Option<Vec<u8>> {
         match self {

@@ -8,7 +8,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::segment::LogSlice;
 use mqcore_engine::store::Replica;
-use mqcore_replica::refill::GREETING;
+use mqcore_replica::refill::{FROM_START, GREETING};
 use mqcore_replica::{Connected, LinkFault, LogSpan, Source, Standing, Step};
 
 use crate::link::Link;
@@ -109,6 +109,8 @@ pub(crate) struct Peer<D: Disk, S> {
     greeting: Option<Vec<u8>>,
     /// Whether it has reported behind its request that it holds nothing: a learner, in classic replication.
     holds_nothing: bool,
+    /// Whether it has reported anything else behind its request.
+    has_acknowledged: bool,
     /// What it asked for.
     requested: Option<u64>,
     /// Where its copy begins, when it has none and that is not the begin of the log.
@@ -153,6 +155,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
             frames: None,
             greeting: Some(Vec::new()),
             holds_nothing: false,
+            has_acknowledged: false,
             requested: None,
             begun_at: None,
             sent_before_other: None,
@@ -168,7 +171,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
         if !self.holds_nothing {
             return standing;
         }
-        // It says nothing of what it has: what was sent is the best that is known.
+        // Its reports show nothing of what it has: what was sent is the best that is known.
         let lag_bytes = end.saturating_sub(standing.sent);
         Standing {
             lag_bytes,
@@ -226,8 +229,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                     };
                     let fed = self.link.feed(&came, log, now_ms);
                     fed.map_err(|fault| fault.to_string())?;
-                    self.holds_nothing =
-                        self.requested.is_some() && self.link.acknowledged() == Some(0);
+                    self.note_learner();
                     self.note_request(known_end, now_ms)?;
                     self.is_known = true;
                     if len < bytes.len() {
@@ -241,13 +243,26 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
         }
     }
 
+    /// A learner has reported that it holds nothing behind its request, and nothing else.
+    fn note_learner(&mut self) {
+        if self.requested.is_some() {
+            let is_nothing = self.link.acknowledged() == Some(0);
+            self.has_acknowledged |= !is_nothing;
+            self.holds_nothing = is_nothing && !self.has_acknowledged;
+        }
+    }
+
     /// What has come, where it is not the greeting of somebody who copies whole files, or its begin.
     fn not_greeting<'a>(&mut self, came: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let Some(mut first) = self.greeting.take() else {
             return Some(Cow::Borrowed(came));
         };
         first.extend(came);
-        if GREETING.starts_with(&first) {
+        if let Some(reports) = first.strip_prefix(&FROM_START) {
+            self.link.begin_early();
+            return Some(Cow::Owned(reports.to_vec()));
+        }
+        if GREETING.starts_with(&first) || FROM_START.starts_with(&first) {
             self.greeting = Some(first);
             return None;
         }
@@ -257,7 +272,7 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
     /// Whether it copies whole files: it has sent its greeting, and waits for ours.
     pub(crate) fn copies_files(&self) -> bool {
         let greeting = self.greeting.as_ref();
-        greeting.is_some_and(|first| first.len() == GREETING.len())
+        greeting.is_some_and(|first| *first == GREETING)
     }
 
     /// Looks at what it asked for: no slave holds what no slave was sent. Where epochs were compared they

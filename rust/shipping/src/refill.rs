@@ -14,7 +14,7 @@ use std::time::Duration;
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::{Disk, DiskFile, Open};
 use mqcore_engine::error::Error;
-use mqcore_engine::lock::{Condvar, Mutex};
+use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::Store;
 use mqcore_engine::units::{offset_file_name, parse_offset_file_name};
 use mqcore_replica::auto_switch::{ENTRY_LEN_BYTES, epochs_of};
@@ -32,10 +32,13 @@ const STEP_LEN_BYTES: usize = 1024 * 1024;
 const WRITE_BACK_BYTES: u64 = 8 * 1024 * 1024;
 /// Files that wait for one before them, or are under way, at the most: each takes its space.
 const AHEAD_MAX: u64 = 4;
-/// How often one that waits for others looks whether it is to stop.
-const LOOK_MS: u64 = 50;
+/// How often one that waits for the others looks again: short against the copy of a file.
+const LOOK_MS: u64 = 5;
 /// The name of a file that is not whole.
 const PART_ENDING: &str = ".part";
+
+/// What shows that a file is the master's, and the store time of its last record, Unix ms.
+type Looked = ([u8; HASH_LEN_BYTES], Option<i64>);
 
 /// How far a refill is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,7 +71,6 @@ pub struct Refill<D: Disk, C: Clock> {
     epochs: Option<Arc<Epochs<D>>>,
     dir: PathBuf,
     state: Mutex<State>,
-    moved: Condvar,
 }
 
 impl<D: Disk, C: Clock> Refill<D, C> {
@@ -85,7 +87,6 @@ impl<D: Disk, C: Clock> Refill<D, C> {
                 epochs: Arc::default(),
                 progress: RefillProgress::default(),
             }),
-            moved: Condvar::new(),
         }
     }
 
@@ -141,7 +142,8 @@ impl<D: Disk, C: Clock> Refill<D, C> {
                 }
                 continue;
             }
-            self.wait();
+            // Another connection has a file that is to come first.
+            std::thread::sleep(Duration::from_millis(LOOK_MS));
         }
     }
 
@@ -155,17 +157,9 @@ impl<D: Disk, C: Clock> Refill<D, C> {
             }
             Err(why) => {
                 self.with_plan(|plan| plan.give_back(base));
-                self.moved.notify_all();
                 Err(why)
             }
         }
-    }
-
-    /// Waits until another connection has copied a file.
-    fn wait(&self) {
-        let state = self.state.lock();
-        let until = std::time::Instant::now() + Duration::from_millis(LOOK_MS);
-        let (_state, _timed_out) = self.moved.wait_until(state, until);
     }
 
     /// Looks at the plan, which is there once a list has come.
@@ -184,7 +178,7 @@ impl<D: Disk, C: Clock> Refill<D, C> {
         let (log_end, len) = (replica.appended(), replica.extent().file_len_bytes);
         let mut state = self.state.lock();
         match &mut state.plan {
-            Some(plan) => plan.extend(list.end),
+            Some(plan) => plan.grow_to(list.end),
             none => *none = Some(RefillPlan::new(log_end, len, list, AHEAD_MAX)?),
         }
         let (from, to) = state
@@ -212,8 +206,6 @@ impl<D: Disk, C: Clock> Refill<D, C> {
                 state.progress.log_end = plan.log_end();
             }
         }
-        drop(state);
-        self.moved.notify_all();
         Ok(())
     }
 
@@ -239,7 +231,7 @@ impl<D: Disk, C: Clock> Refill<D, C> {
     /// Removes what is left beside the log. To be called when nobody copies any more, and everything is there.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Of the disk.
     pub fn clear(&self) -> Result<(), String> {
         let disk = self.store.replica().disk();
         let removed = disk.list(&self.dir).and_then(|entries| {
@@ -379,11 +371,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Asking<'_, D, C, S> {
 
     /// The hash of a file that is there and the store time of its last record; `None` where it is no whole
     /// file of the log.
-    fn look_at(
-        &mut self,
-        file: &D::File,
-        base: u64,
-    ) -> Result<Option<([u8; HASH_LEN_BYTES], Option<i64>)>, String> {
+    fn look_at(&mut self, file: &D::File, base: u64) -> Result<Option<Looked>, String> {
         let len = self.refill.store.replica().extent().file_len_bytes;
         let mut walk = RecordWalk::new(base, len);
         let mut hash = FileHash::new();

@@ -103,6 +103,22 @@ impl<D: Disk, C: Clock> Slave<D, C> {
     /// # Blocking
     /// Until the thread of an earlier connection has ended.
     pub fn follow(&self, address: &str, socket: OwnedFd) -> Result<()> {
+        self.begin(address, socket, false)
+    }
+
+    /// As [`Slave::follow`], of a master that gives whole files: where our log holds nothing it begins with the
+    /// first byte of the master's.
+    ///
+    /// # Errors
+    /// As [`Slave::follow`].
+    ///
+    /// # Blocking
+    /// As [`Slave::follow`].
+    pub fn follow_from_start(&self, address: &str, socket: OwnedFd) -> Result<()> {
+        self.begin(address, socket, true)
+    }
+
+    fn begin(&self, address: &str, socket: OwnedFd, from_start: bool) -> Result<()> {
         self.stop();
         let failed = |error: std::io::Error| Error::Limit {
             what: format!("the connection to {address}: {error}"),
@@ -124,6 +140,11 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             None if self.is_learner => Follower::new(store, walk, self.timing).learning(),
             None => Follower::new(store, walk, self.timing),
             Some(joining) => Follower::of_member(store, joining.clone(), self.timing),
+        };
+        let follower = if from_start {
+            follower.from_start()
+        } else {
+            follower
         };
         let mut run = Run {
             stream,

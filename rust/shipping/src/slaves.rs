@@ -55,7 +55,7 @@ pub struct SlaveStanding {
     pub standing: Standing,
     /// The id that its controller gave it; `None` in classic replication, and before it has introduced itself.
     pub id: Option<i64>,
-    /// Whether it is never counted, as it has said.
+    /// Whether it is never counted, as it wants.
     pub is_learner: bool,
     /// Whether what it reports counts.
     pub counts: bool,

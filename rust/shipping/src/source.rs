@@ -1,4 +1,4 @@
-//! A master's end of a connection over which whole files of its log are copied: it says which there are, and
+//! A master's end of a connection over which whole files of its log are copied: it lists them, and
 //! sends the bytes of one with their hash. One request after the other, over any connection; knows no thread.
 //!
 //! The bytes leave by gathered writes of what is mapped, or was read for that. What is sent is held back while
@@ -159,7 +159,8 @@ impl<D: Disk, C: Clock> Source<D, C> {
         let base = request.base;
         answer.start = base;
         answer.end = base.saturating_add(extent.file_len_bytes);
-        answer.is_there = base % extent.file_len_bytes == 0 && base >= start && answer.end <= end;
+        answer.is_there =
+            base.is_multiple_of(extent.file_len_bytes) && base >= start && answer.end <= end;
         wrote(stream.write_all(&answer.to_bytes()))?;
         if !answer.is_there {
             return Ok(());

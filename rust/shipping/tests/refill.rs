@@ -86,6 +86,27 @@ fn a_blank_slave_gets_the_whole_log_and_then_follows() {
 }
 
 #[test]
+fn a_log_that_grows_beyond_a_file_before_it_is_followed_comes_from_its_start() {
+    let (one, two) = (Dir::new("refill-early-1"), Dir::new("refill-early-2"));
+    let (store, end) = master_of(&one);
+    let master = Master::start(Arc::clone(&store), HOW).unwrap();
+    let copy = open(&two.0, "ASYNC_FLUSH");
+    let slave = Slave::new(Arc::clone(&copy), HOW.timing).unwrap();
+    let (near, far) = pair();
+    master.add("the slave", far.into()).unwrap();
+    slave.follow_from_start("the master", near.into()).unwrap();
+    until("the slave has everything", || {
+        copy.replica().appended() == end
+    });
+    assert_eq!(copy.replica().extent().start, 0);
+    assert_eq!(log_bytes(&copy, 0, end), log_bytes(&store, 0, end));
+    slave.stop();
+    master.stop();
+    copy.close().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
 fn what_is_whole_is_not_copied_again_and_what_differs_is() {
     let (one, two) = (Dir::new("refill-again-1"), Dir::new("refill-again-2"));
     let (store, _end) = master_of(&one);

@@ -141,14 +141,14 @@ class MasterFollower:
 
     async def _follow(self, address: str) -> str:
         """Follows until the connection ends; returns why it did."""
-        why = await self._refill(address)
+        why, is_given = await self._refill(address)
         if why:
             return why
         try:
             made = await connected(address)
             self._ended.clear()
             descriptor = made.detach()
-            await asyncio.to_thread(self._slave.follow, descriptor, address)
+            await asyncio.to_thread(self._slave.follow, descriptor, address, from_start=is_given)
         except OSError as error:
             return error.strerror or str(error) or "no connection in time"
         except MQError as error:
@@ -161,34 +161,35 @@ class MasterFollower:
             self._note_master(is_there=False)
         return self._state.replicas.ended
 
-    async def _refill(self, address: str) -> str:
+    async def _refill(self, address: str) -> tuple[str, bool]:
         """Copies whole files where the log has nothing, or ends with one.
 
         A master of RocketMQ gives none: a fresh log then begins where that master lets it.
 
         Returns:
-            Why the log is not to be followed yet; empty where it may be.
+            Why the log is not to be followed yet, empty where it may be; and whether the master
+            gives whole files.
         """
         state = self._state
         settings = state.settings
         if not settings.copies_files or settings.replication_begins_late:
-            return ""
+            return "", False
         refilling = Refilling(
             state.store, epochs=state.replicas.epochs, streams=settings.copied_streams
         )
         if not refilling.may_begin:
-            return ""
+            return "", False
         asked = state.replicas.master_address
         offer = (await offer_of(self._client, asked)).what if asked else Offer.UNKNOWN
         if offer is Offer.LATER:
-            return f"{asked} does not say whether it gives whole files of its log"
+            return f"{asked} does not answer whether it gives whole files of its log", False
         if offer is Offer.UNKNOWN:
             _log.info("the master gives no whole files of its log, or is not known by name")
-            return ""
+            return "", False
         self._note_master(is_there=True)
         state.replicas.refilling = refilling
         try:
-            return await refilling.run(address)
+            return await refilling.run(address), True
         finally:
             state.replicas.refilling = None
             self._note_master(is_there=False)

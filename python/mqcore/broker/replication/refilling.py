@@ -33,7 +33,7 @@ LOG_START = "logStart"
 
 
 class Offer(Enum):
-    """What a master says when it is asked for whole files."""
+    """What a master answers when it is asked for whole files."""
 
     GIVEN = "given"
     UNKNOWN = "unknown"
@@ -46,7 +46,7 @@ class Offered:
 
     Attributes:
         what: Whether it gives whole files.
-        log_start: First physical offset of its log; 0 where it does not say.
+        log_start: First physical offset of its log; 0 where the answer has none.
     """
 
     what: Offer
@@ -86,7 +86,7 @@ async def offer_of(client: Client, address: str) -> Offered:
         address: Where the broker answers requests.
 
     Returns:
-        What it says: `UNKNOWN` of a broker of RocketMQ; `LATER` where it may give them in a while.
+        Its answer: `UNKNOWN` of a broker of RocketMQ; `LATER` where it may give them in a while.
     """
     try:
         answer = await client.call(address, OwnRequestCode.REFILL_OFFER, timeout_s=_ASK_TIMEOUT_S)

@@ -1,7 +1,6 @@
 //! The log itself: appending records, reading them back, walking them, finding its end after a
 //! crash, and giving old files back. Knows segments and records; no queue file, no index.
 
-mod adopt;
 mod ahead;
 mod append;
 mod batches;

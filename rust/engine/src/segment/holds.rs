@@ -1,4 +1,4 @@
-//! What somebody copies of a log: its files are kept until that is done, as long as the disk has room.
+//! What somebody copies of a log: its files are kept until that is done, as long as the disk has space.
 //! Knows offsets, no file.
 
 use std::collections::BTreeMap;

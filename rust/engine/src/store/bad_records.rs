@@ -191,18 +191,18 @@ fn look_at<D: Disk>(
 fn compare<D: Disk>(chain: &Chain<D>, bad: &BadRecord, around: &[TheirRecord<'_>]) -> Result<()> {
     let at = bad.physical_offset;
     let wanted = bad.before.into_iter().chain([bad.next_whole]);
-    for place in wanted {
-        let their = around.iter().find(|their| their.physical_offset == place);
+    for offset in wanted {
+        let their = around.iter().find(|their| their.physical_offset == offset);
         let their = their.ok_or_else(|| {
             refused(
                 at,
-                &format!("what the other replica has at {place} is missing"),
+                &format!("what the other replica has at {offset} is missing"),
             )
         })?;
-        let ours = chain.bytes(place, their.bytes.len())?;
+        let ours = chain.bytes(offset, their.bytes.len())?;
         if ours.as_bytes() != their.bytes {
             let why =
-                format!("the replicas differ at {place}, too: they are no copies of each other");
+                format!("the replicas differ at {offset}, too: they are no copies of each other");
             return Err(refused(at, &why));
         }
     }
