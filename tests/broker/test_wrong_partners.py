@@ -12,9 +12,18 @@ from broker.test_replication import SLAVE, fill, ha_address, log_bytes, name_ser
 from broker.test_sync_master import end_of, port_of
 from live_broker import Live, live
 from loops import run_on, until
+from mqcore import Store
 from mqcore.broker.rivals import holder_of, settings_in
 from mqcore.model.relaxed_json import parse_object
+from mqcore.native import (
+    ReplicationEpochs,
+    ReplicationMaster,
+    ReplicationMembership,
+    ReplicationPace,
+)
+from mqcore.native.errors import NotWritableError
 from mqcore.remoting import RequestCode, expect
+from small_store import SMALL
 
 
 async def holder(asked: Live, names: str, broker_id: str) -> str:
@@ -121,3 +130,26 @@ def test_a_slave_that_asks_for_a_place_in_no_log_is_cut_and_gets_nothing(
 
     with caplog.at_level(logging.WARNING, logger="mqcore.broker"):
         run_on("asyncio", run())
+
+
+def test_a_controller_cannot_have_a_log_led_for_a_set_or_an_epoch_that_is_not_its(
+    tmp_path: Path,
+) -> None:
+    with Store(tmp_path / "s", config=SMALL, is_member=True) as store:
+        epochs = ReplicationEpochs(store, str(tmp_path / "epochs"))
+        master = ReplicationMaster(
+            store,
+            heartbeat_ms=5_000,
+            silence_max_ms=20_000,
+            pace=ReplicationPace(batch_bytes=32_768),
+            membership=ReplicationMembership(controller_id=1),
+            epochs=epochs,
+        )
+        with pytest.raises(NotWritableError, match=r"1 is not in the set \[2, 3\]"):
+            master.lead(1, [2, 3], 1)
+        assert epochs.entries() == []
+        master.lead(3, [1], 1)
+        with pytest.raises(NotWritableError, match="the log has epoch 3"):
+            master.lead(2, [1], 2)
+        assert [each.epoch for each in epochs.entries()] == [3]
+        master.stop()

@@ -100,6 +100,9 @@ class GoingOnline:
     async def _is_ready(self) -> bool:
         """Prepares once; what fails is tried again."""
         state = self._state
+        if not state.name_servers:
+            # Nobody to be known to.
+            return True
         members = await ask_members(self._client, state)
         if members is None:
             self._report("no name server answers")
@@ -240,6 +243,6 @@ async def _resolved(host: str) -> str:
     """Returns the address of a host; the host where it has none."""
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, None)
-    except OSError:
+    except (OSError, UnicodeError):
         return host
     return plain(str(infos[0][4][0]))

@@ -269,11 +269,11 @@ def _port_findings(name: str, broker: BrokerFacts, group: list[BrokerFacts]) -> 
         )
     bound = broker.config.get("bindAddress", "")
     is_everywhere = not broker.is_ours or bound in _ANY_HOSTS
-    keeps_out = broker.config.get("haStrangers") == "refuse" or broker.has("haTlsEnable")
+    keeps_out = broker.config.get("haStrangers") == "refuse"
     if broker.is_port_open and is_everywhere and not keeps_out:
         advice = "let only the machines of the group reach it (firewall)"
         if broker.is_ours:
-            advice += ", set haStrangers=refuse, or haTlsEnable=true between brokers of mqcore"
+            advice += ", and set haStrangers=refuse"
         yield Finding(
             f"{name}: port for slaves",
             "open: it takes a connection from here, on every address of the machine",

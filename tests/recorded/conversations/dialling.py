@@ -40,18 +40,25 @@ def _then(frames: dict[str, int], by: str = "N1", **more: object) -> Answered:
     return Answered(request=103, by=by, frames=frames, **more)  # type: ignore[arg-type]
 
 
+def _alone(by: str = "N1") -> Answered:
+    """Returns the answer to whether another broker has the same name and id; then it registers."""
+    return Answered(request=106, by=by, body=compact({"brokerAddrTable": {}}), frames={by: 1})
+
+
 _BROKER = Conversation(
     "broker_and_its_name_server",
     [
         step(
             38, {"consumerGroup": "g"}, frames={"A": 1, "N1": 1}, answers=(1,), note="any request"
         ),
+        _alone(),
         _then({}),
         step(17, topic_fields("t"), frames={"N1": 1}, note="known when it is answered"),
         _then({"A": 1}),
         step(310, send_fields("made"), b"x", frames={"A": 1, "N1": 1}, note="answered before"),
         _then({}),
         step(25, body=b"brokerPermission=4", frames={"N1": 1}),
+        _alone(),
         _then({"N1": 1}, body=_ORDERED, note="with topics that are ordered"),
         _then({"A": 1}),
         good(351, {"topic": "t"}),
@@ -62,6 +69,7 @@ _BROKER = Conversation(
         step(215, {"topic": "made"}, frames={"N1": 1}),
         _then({"A": 1}),
         Close("N1", {"N3": 1}),
+        _alone("N3"),
         _then({}, by="N3"),
         Stop({"N3": 1}),
         Answered(request=104, by="N3"),

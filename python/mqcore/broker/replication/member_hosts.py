@@ -194,7 +194,7 @@ async def _addresses_of(hosts: Iterable[str]) -> frozenset[str]:
         except ValueError:
             try:
                 infos = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            except OSError:
+            except (OSError, UnicodeError):
                 continue
             found |= {plain(str(info[4][0])) for info in infos}
         else:

@@ -115,6 +115,18 @@ fn who_is_gone_for_long_is_to_leave_and_sends_wait_for_it_until_the_controller_h
 }
 
 #[test]
+fn a_set_that_names_a_stranger_acknowledges_nothing_until_the_controller_has_taken_it_out() {
+    let mut members = pair(RULE);
+    assert!(members.adopt(&[1, 2, 99], 6));
+    let decision = members.decide(&[slave(2, 700)], 700, 0);
+    assert_eq!((decision.replicated, decision.waits), (0, Waits::Needed));
+    members.decide(&[slave(2, 700)], 700, 1_001);
+    assert_eq!(members.wanted().unwrap().members, [1, 2]);
+    assert!(members.adopt(&[1, 2], 7));
+    assert_eq!(members.decide(&[slave(2, 700)], 700, 1_002).replicated, 700);
+}
+
+#[test]
 fn a_flap_leaves_the_set_as_it_is_and_falling_behind_does_not() {
     let mut members = pair(RULE);
     members.decide(&[], 700, 0);
