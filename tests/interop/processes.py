@@ -82,6 +82,8 @@ def wait_until_serving(
 ) -> None:
     """Returns when the program prints that it serves; goes on draining its output.
 
+    What it prints is kept in `output.txt` of `scratch`, for whoever looks at a test that failed.
+
     Args:
         process: The program, its output a pipe.
         version: What to call it.
@@ -96,8 +98,11 @@ def wait_until_serving(
     is_serving = threading.Event()
 
     def drain() -> None:
-        with pipe(process.stdout) as output:
+        kept = scratch / "output.txt"
+        with pipe(process.stdout) as output, kept.open("a", encoding="utf-8") as file:
             for line in output:
+                file.write(line)
+                file.flush()
                 if not is_serving.is_set():
                     printed.append(line)
                 if ready in line:
