@@ -105,7 +105,14 @@ fn a_wheel_of_another_length_is_refused() {
     disk.create_dir_all(Path::new("/t")).unwrap();
     disk.write_raw(Path::new("/t/timerwheel"), b"short");
     let mut whole = |_unit: &Unit| None;
-    let opened = Timer::open(&disk, Path::new("/t"), &config(), NOW_MS, u64::MAX, &mut whole);
+    let opened = Timer::open(
+        &disk,
+        Path::new("/t"),
+        &config(),
+        NOW_MS,
+        u64::MAX,
+        &mut whole,
+    );
     assert!(opened.is_err_and(|error| error.to_string().contains("38707200")));
 }
 
