@@ -146,8 +146,8 @@ def official_pair(home: Path, role: Role, version: str) -> Iterator[Peer]:
     port, slave_port, ha_port = free_port(), free_port(), free_port()
     # With its default of one copy a synchronous master of 5.3 waits for nobody.
     copies = {"inSyncReplicas": 2, "totalReplicas": 2} if role.name == "SYNC_MASTER" else {}
-    # Its slave learns where the log is from the name server: with `haMasterAddress` one of 5.3 never
-    # connects, since the address is set before there is anything that takes it.
+    # Its slave learns from the name server where the log is: with `haMasterAddress` one of 5.3
+    # never connects, since the address is set before there is anything that takes it.
     more = {
         "brokerRole": role.name,
         "brokerIP2": "127.0.0.1",

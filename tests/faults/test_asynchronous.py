@@ -39,10 +39,12 @@ def behind(slave: Slave, dice: random.Random) -> str:
 def lag_of(all_: Group) -> int:
     """Returns how many bytes the master shows its slave to be behind."""
     with Admin(all_.servers.namesrv.address) as admin:
-        (replica,) = eventually(
-            lambda: admin.brokers.replication(all_.master.address).replicas, lambda found: found
-        )
-    return replica.lag_bytes
+
+        def lags() -> list[int]:
+            replicas = admin.brokers.replication(all_.master.address).replicas
+            return [each.lag_bytes for each in replicas]
+
+        return eventually(lags, bool)[0]
 
 
 def places(store: Path) -> dict[tuple[str, int, int], int]:

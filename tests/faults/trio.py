@@ -38,6 +38,8 @@ from mqcore.remoting import Client, RequestCode, ResponseCode
 
 _LOG_HOST, _CONTROLLER_HOST = "127.0.0.2", "127.0.0.3"
 _ASK_TIMEOUT_S = 2.0
+# Of what a broker has printed, where a test fails.
+_SHOWN_LINES = 12
 # What is acknowledged is on two replicas, and nobody is elected who does not have it.
 SAFE = {"allAckInSyncStateSet": "true", "minInSyncReplicas": "2"}
 # Who does not answer is given up within two seconds.
@@ -124,8 +126,10 @@ class Trio:
 
     def heal(self) -> None:
         """Lets every link carry and every process run."""
-        for links in (each.links for each in (*self.members, *self.controllers)):
-            links.heal()
+        for member in self.members:
+            member.links.heal()
+        for elector in self.controllers:
+            elector.links.heal()
         for program in self.programs:
             program.resume()
             if not program.is_running:
@@ -191,7 +195,7 @@ class Trio:
         count = len(self.members)
         state = eventually(self.state, lambda found: len(found.get("inSyncReplicas", [])) == count)
         known = state.get("inSyncReplicas", [])
-        assert len(known) == count, f"{len(known)} are in sync: {state}\n{self.epochs()}"
+        assert len(known) == count, f"{len(known)} are in sync: {state}\n{self.shown()}"
         return state
 
     def wait_until_whole(self) -> int:
@@ -206,7 +210,7 @@ class Trio:
             return [end_at(each.address) for each in self.members]
 
         found = eventually(ends, lambda all_: len(set(all_)) == 1 and all_[0] > 0)
-        assert len(set(found)) == 1, f"the logs end at {found}: {state}\n{self.epochs()}"
+        assert len(set(found)) == 1, f"the logs end at {found}: {state}\n{self.shown()}"
         return found[0]
 
     def create_topics(self, *names: str, queues: int = 4) -> None:
@@ -225,6 +229,15 @@ class Trio:
 
         found = eventually(known, lambda topics: topics >= set(names))
         assert found >= set(names), f"all know {found & set(names)}"
+
+    def shown(self) -> str:
+        """Returns what each broker has of epochs, and what it printed last, for messages."""
+        lines = []
+        for each in self.members:
+            died = ", has died" if each.broker.has_died else ""
+            lines.append(f"{each.name} {each.address}{died}: {epochs_of(each.store)}")
+            lines += each.broker.printed().splitlines()[-_SHOWN_LINES:]
+        return "\n".join(lines)
 
     def epochs(self) -> dict[str, list[tuple[int, int]]]:
         """Returns who wrote what of each log, for messages."""
