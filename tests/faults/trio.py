@@ -8,7 +8,7 @@
         all_.wait_until_whole()              # a master, three in sync, equal logs
 
 Brokers advertise 127.0.0.2 for the log, controllers 127.0.0.3 for everything: there the proxies
-are, and tell by the kernel's lists whose a connection is. Knows programs, proxies, files; nothing
+are, and find by the kernel's lists whose a connection is. Knows programs, proxies, files; nothing
 of what a test does to them.
 """
 
@@ -119,7 +119,7 @@ class Trio:
         return ";".join(each.address for each in self.namesrvs)
 
     def pids(self) -> dict[str, int]:
-        """Returns the processes that run, by the names of lanes."""
+        """Returns the processes that run, by the names of owners."""
         named = [(each.name, each.broker) for each in self.members]
         named += [(each.name, each.controller) for each in self.controllers]
         return {name: program.pid for name, program in named if program.pid is not None}
@@ -307,7 +307,7 @@ def _elector(stack: ExitStack, all_: Trio, root: Path, ports: list[int], number:
         "controllerStorePath": str(root / name / "store"),
     }
     target = f"127.0.0.1:{port}"
-    links = stack.enter_context(Proxy(target, port, host=_CONTROLLER_HOST, lane_of=owner))
+    links = stack.enter_context(Proxy(target, port, host=_CONTROLLER_HOST, owner_of=owner))
     return Elector(name, Program(OURS, "controller", root / name, port, settings), links)
 
 
@@ -327,7 +327,7 @@ def _member(
         "controllerAddr": ";".join(each.links.address for each in all_.controllers),
     }
     target = f"127.0.0.1:{log_port}"
-    links = stack.enter_context(Proxy(target, int(log_port), host=_LOG_HOST, lane_of=owner))
+    links = stack.enter_context(Proxy(target, int(log_port), host=_LOG_HOST, owner_of=owner))
     store = servers.store if disk is None else disk.seen
     return Member(home.name, program, store, links)
 

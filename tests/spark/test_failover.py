@@ -33,7 +33,7 @@ _KEYS = {
     "transactionCheckInterval": "1000",
     "transactionTimeOut": "1000",
 }
-# A sink that is told to go on until there is another master.
+# Goes on until there is another master.
 _PATIENT = {"retries": "60", "retryBackoffMs": "200", "batchBytes": "4k"}
 
 
