@@ -193,7 +193,7 @@ def test_a_target_that_is_not_there_closes_the_client_and_another_may_take_over(
             server.close()
 
 
-def test_harm_may_be_that_of_one_lane() -> None:
+def test_harm_may_be_that_of_one_owner() -> None:
     owners: dict[int, str] = {}
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
