@@ -146,7 +146,15 @@ def official_pair(home: Path, role: Role, version: str) -> Iterator[Peer]:
     port, slave_port, ha_port = free_port(), free_port(), free_port()
     # With its default of one copy a synchronous master of 5.3 waits for nobody.
     copies = {"inSyncReplicas": 2, "totalReplicas": 2} if role.name == "SYNC_MASTER" else {}
-    more = {"brokerRole": role.name, "haListenPort": ha_port, **copies}
+    # Its slave learns from the name server where the log is: with `haMasterAddress` one of 5.3
+    # never connects, since the address is set before there is anything that takes it.
+    more = {
+        "brokerRole": role.name,
+        "brokerIP2": "127.0.0.1",
+        "haListenPort": ha_port,
+        "registerNameServerPeriod": 10_000,
+        **copies,
+    }
     home.mkdir()
     with official(home / "master", role.flush, port, version, more=more) as master:
         slave_home = home / "slave"
@@ -156,7 +164,7 @@ def official_pair(home: Path, role: Role, version: str) -> Iterator[Peer]:
             "brokerRole": "SLAVE",
             "brokerId": 1,
             "listenPort": slave_port,
-            "haMasterAddress": f"127.0.0.1:{ha_port}",
+            "registerNameServerPeriod": 10_000,
             "namesrvAddr": master.namesrv,
             "storePathRootDir": slave_home / "store",
             "storePathCommitLog": slave_home / "store" / "commitlog",

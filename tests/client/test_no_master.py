@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from client.serving import Scripted, scripted
-from mqcore import Message, ProducerSettings, aio
+from mqcore import Message, Producer, ProducerSettings, aio
 from mqcore.errors import SendError
 from mqcore.remoting import RequestCode
 
@@ -68,6 +68,25 @@ def test_a_send_whose_broker_lost_its_master_goes_to_the_next_one() -> None:
 
     with scripted() as server:
         asyncio.run(work(server))
+
+
+def test_a_blocking_send_whose_broker_lost_its_master_goes_to_the_next_one() -> None:
+    with scripted() as server, Producer(server.address, group="g", timeout_s=30.0) as producer:
+        producer.send(Message("t", b"first"))
+        server.route = without_master_until(server, asked_for_routes(server) + 3)
+        refused: list[Any] = []
+
+        def several(request: Any) -> Any:
+            # Until the route without a master has come.
+            if len(refused) < 3:
+                refused.append(request)
+                return request.answer(14, "service not available now")
+            return stored(request)
+
+        stored, server.send = server.send, several
+        result = producer.send(Message("t", b"second"))
+    assert result.is_ok
+    assert asked_for_routes(server) >= 4
 
 
 def test_without_a_master_it_ends_with_its_time() -> None:

@@ -11,7 +11,7 @@ who records it is not known here.
 | AGAIN | what was sent once lies there once; twice only where a change of role explains it |
 | SKIPPED | a consumer in order is given what lies before a message before that message |
 
-What may come twice is said in the guide: deliveries of the last seconds before a role changed
+What may come twice is in the guide: deliveries of the last seconds before a role changed
 (`grace_ms`). A message that its producer had to send again may be stored twice, and counts for
 nothing.
 """
@@ -149,9 +149,9 @@ class Deliveries:
             if job.is_wanted and key not in copies:
                 yield Flaw(Kind.LOST, f"{job} is nowhere")
             elif job.is_wanted and key not in given:
-                yield Flaw(Kind.LOST, f"{job} was given to nobody: {self._places(job)}")
+                yield Flaw(Kind.LOST, f"{job} was given to nobody: {self._copies_of(job)}")
 
-    def _places(self, job: Job) -> str:
+    def _copies_of(self, job: Job) -> str:
         """Returns where the copies of a message lie, and what was given of these queues last."""
         found = []
         for each in self.stored:

@@ -84,19 +84,19 @@ class Failovers:
         elected.broker.start()
 
     def pause_master(self) -> None:
-        """The master stands still, and goes on as if nothing had been."""
+        """The master is paused, and goes on as if nothing had been."""
         self._master.broker.pause()
         self._spell()
         self._master.broker.resume()
 
     def pause_slave(self) -> None:
-        """A slave stands still."""
+        """A slave is paused."""
         self._slave.broker.pause()
         self._spell()
         self._slave.broker.resume()
 
     def pause_master_and_slave(self) -> None:
-        """Two stand still, and go on one after the other."""
+        """Two are paused, and go on one after the other."""
         members = [self._master, self._slave]
         for each in members:
             each.broker.pause()
@@ -117,7 +117,7 @@ class Failovers:
     def cut_links(self) -> None:
         """A slave's connection breaks, again and again."""
         for _ in range(self._dice.randrange(1, 6)):
-            self._master.links.cut(self._lane())
+            self._master.links.cut(self._whose())
             pass_s(self._dice.choice(_SHORT_S))
 
     def cut_link_at_a_byte(self) -> None:
@@ -125,31 +125,31 @@ class Failovers:
         most = self._dice.choice([12, 40, 200, 40_000])
         for _ in range(2):
             way, count = self._dice.choice(list(Way)), self._dice.randrange(1, most)
-            self._master.links.change(way, lane=self._slave.name, cut_after=count)
+            self._master.links.change(way, owner=self._slave.name, cut_after=count)
             pass_s(0.5)
 
     def one_way_link(self) -> None:
         """What one side of a slave's connection sends is lost."""
         way = self._dice.choice(list(Way))
-        self._master.links.change(way, lane=self._lane(), is_black=True)
+        self._master.links.change(way, owner=self._whose(), is_black=True)
         self._spell()
 
     def half_open_link_and_kill(self) -> None:
         """A slave's connection is half-open, and the slave dies."""
         for way in Way:
-            self._master.links.change(way, lane=self._slave.name, is_black=True)
+            self._master.links.change(way, owner=self._slave.name, is_black=True)
         self._again(self._slave)
 
     def slow_link(self) -> None:
         """A slave's connection is late and narrow."""
         self._master.links.change(
-            Way.TO_CLIENT, lane=self._lane(), delay_s=0.05, bytes_per_second=100_000
+            Way.TO_CLIENT, owner=self._whose(), delay_s=0.05, bytes_per_second=100_000
         )
         pass_s(1.0)
 
     def hold_link_and_kill_master(self) -> None:
         """A slave is behind when the master dies."""
-        self._master.links.change(Way.TO_CLIENT, lane=self._slave.name, is_paused=True)
+        self._master.links.change(Way.TO_CLIENT, owner=self._slave.name, is_paused=True)
         pass_s(self._dice.choice(_SHORT_S))
         self._again(self._master)
 
@@ -190,7 +190,7 @@ class Failovers:
         self._elector.controller.start()
 
     def pause_controller(self) -> None:
-        """A controller stands still."""
+        """A controller is paused."""
         self._elector.controller.pause()
         self._spell()
         self._elector.controller.resume()
@@ -212,8 +212,8 @@ class Failovers:
         """A controller and the others do not hear of one another."""
         for each in self._others():
             for way in Way:
-                each.links.change(way, lane=self._elector.name, is_black=True)
-                self._elector.links.change(way, lane=each.name, is_black=True)
+                each.links.change(way, owner=self._elector.name, is_black=True)
+                self._elector.links.change(way, owner=each.name, is_black=True)
         self._spell()
 
     # Others.
@@ -283,7 +283,7 @@ class Failovers:
         self._spell()
         member.broker.start()
 
-    def _lane(self) -> str | None:
+    def _whose(self) -> str | None:
         """The drawn slave's connections, or those of both."""
         return self._dice.choice([self._slave.name, None])
 
@@ -293,7 +293,7 @@ class Failovers:
     def _cut_off(self, member: Member, ways: list[Way]) -> None:
         for each in self._all.controllers:
             for way in ways:
-                each.links.change(way, lane=member.name, is_black=True)
+                each.links.change(way, owner=member.name, is_black=True)
 
     def _other_master(self) -> Member:
         old = self._master.address

@@ -108,11 +108,11 @@ def state_of(name: str, store: Path, *, are_stopped: bool) -> Replica:
             batch.physical_offsets,
             strict=True,
         )
-        for at, (topic, queue_id, offset, body, place) in enumerate(rows):
+        for at, (topic, queue_id, offset, body, position) in enumerate(rows):
             queues.setdefault((topic, queue_id), {})[offset] = body[:ID_BYTES].decode("latin-1")
             # What brokers write by themselves has the address of who took it first.
             if epochs and topic == TOPIC:
-                epoch, _ = epochs[bisect_right(begins, place) - 1]
+                epoch, _ = epochs[bisect_right(begins, position) - 1]
                 writers[epoch].add(batch[at].store_host)
     end = inspection.log_range.end
     log = {}

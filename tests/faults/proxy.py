@@ -79,10 +79,10 @@ class _Direction:
 class _Connection:
     """One connection from a client, and the one to the target that belongs to it."""
 
-    def __init__(self, proxy: "Proxy", client: socket.socket, lane: str) -> None:
+    def __init__(self, proxy: "Proxy", client: socket.socket, owner: str) -> None:
         self._proxy = proxy
         self._client = client
-        self.lane = lane
+        self.owner = owner
         self._target: socket.socket | None = None
         # Nothing that was lost may be followed by something: a healed connection breaks.
         self.has_lost = False
@@ -128,7 +128,7 @@ class _Connection:
         self, source: socket.socket, way: Way, pieces: asyncio.Queue[tuple[float, bytes]]
     ) -> None:
         loop = asyncio.get_running_loop()
-        direction = self._proxy.direction(way, self.lane)
+        direction = self._proxy.direction(way, self.owner)
         while True:
             piece = await loop.sock_recv(source, _PIECE_BYTES)
             await pieces.put((loop.time() + direction.harm.delay_s, piece))
@@ -139,7 +139,7 @@ class _Connection:
         self, sink: socket.socket, way: Way, pieces: asyncio.Queue[tuple[float, bytes]]
     ) -> None:
         loop = asyncio.get_running_loop()
-        direction = self._proxy.direction(way, self.lane)
+        direction = self._proxy.direction(way, self.owner)
         while True:
             due_s, piece = await pieces.get()
             await asyncio.sleep(max(0.0, due_s - loop.time()))
@@ -188,7 +188,7 @@ class Proxy:
         port: int = 0,
         *,
         host: str = "127.0.0.1",
-        lane_of: Callable[[int], str] = lambda _port: "",
+        owner_of: Callable[[int], str] = lambda _port: "",
     ) -> None:
         """Prepares it; as a context manager it listens.
 
@@ -196,16 +196,16 @@ class Proxy:
             target: `host:port` to forward to; it may be changed later.
             port: Where to listen; 0: a free port.
             host: The address to listen on.
-            lane_of: Returns whose a connection is, by the port that it comes from.
+            owner_of: Returns whose a connection is, by the port that it comes from.
         """
         self.target = target
         self._listener = socket.create_server((host, port))
         self.port: int = self._listener.getsockname()[1]
         self.address = f"{host}:{self.port}"
-        self._lane_of = lane_of
+        self._owner_of = owner_of
         self._refused: set[str | None] = set()
         self._loop = asyncio.new_event_loop()
-        # What is done to connections of each lane, and to those of lanes that are not known yet.
+        # What is done to connections of each owner, and to those of owners that are not known yet.
         self._directions: dict[tuple[str, Way], _Direction] = {}
         self._usual: dict[Way, Harm] = dict.fromkeys(Way, Harm())
         self._connections: set[_Connection] = set()
@@ -224,36 +224,36 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CALL_TIMEOUT_S)
 
-    def change(self, way: Way, lane: str | None = None, **harm: Any) -> None:
+    def change(self, way: Way, owner: str | None = None, **harm: Any) -> None:
         """Changes what is done to a direction; names and meaning as in `Harm`.
 
         Args:
             way: The direction.
-            lane: Whose connections; None: everybody's.
+            owner: Whose connections; None: everybody's.
             harm: What changes.
         """
 
         def work() -> None:
-            if lane is None:
+            if owner is None:
                 self._usual[way] = replace(self._usual[way], **harm)
-            for direction in self._chosen(lane, way):
+            for direction in self._chosen(owner, way):
                 direction.change(replace(direction.harm, **harm))
 
         self._call(work)
 
-    def cut(self, lane: str | None = None) -> None:
-        """Breaks the connections of a lane, or all, now."""
+    def cut(self, owner: str | None = None) -> None:
+        """Breaks the connections of an owner, or all, now."""
 
         def work() -> None:
             for each in list(self._connections):
-                if lane in (None, each.lane):
+                if owner in (None, each.owner):
                     each.cut()
 
         self._call(work)
 
-    def refuse(self, lane: str | None = None, *, is_refusing: bool) -> None:
-        """Lets connections of a lane, or all, be closed as they come, or not any more."""
-        self._call(lambda: (self._refused.add if is_refusing else self._refused.discard)(lane))
+    def refuse(self, owner: str | None = None, *, is_refusing: bool) -> None:
+        """Lets connections of an owner, or all, be closed as they come, or not any more."""
+        self._call(lambda: (self._refused.add if is_refusing else self._refused.discard)(owner))
 
     def heal(self) -> None:
         """Takes all harm back; connections that have lost bytes break."""
@@ -269,24 +269,24 @@ class Proxy:
 
         self._call(work)
 
-    def connections(self, lane: str | None = None) -> int:
-        """Returns how many connections of a lane, or of all, are forwarded now."""
-        return sum(lane in (None, each.lane) for each in tuple(self._connections))
+    def connections(self, owner: str | None = None) -> int:
+        """Returns how many connections of an owner, or of all, are forwarded now."""
+        return sum(owner in (None, each.owner) for each in tuple(self._connections))
 
     def passed(self, way: Way) -> int:
         """Returns how many bytes have gone through."""
         return sum(each.passed for (_, one), each in tuple(self._directions.items()) if one is way)
 
-    def direction(self, way: Way, lane: str) -> _Direction:
+    def direction(self, way: Way, owner: str) -> _Direction:
         """Returns what is done to a direction. For its own loop."""
-        known = self._directions.get((lane, way))
+        known = self._directions.get((owner, way))
         if known is None:
-            known = self._directions[lane, way] = _Direction(self._usual[way])
+            known = self._directions[owner, way] = _Direction(self._usual[way])
         return known
 
-    def _chosen(self, lane: str | None, way: Way) -> list[_Direction]:
-        if lane is not None:
-            return [self.direction(way, lane)]
+    def _chosen(self, owner: str | None, way: Way) -> list[_Direction]:
+        if owner is not None:
+            return [self.direction(way, owner)]
         return [each for (_, one), each in self._directions.items() if one is way]
 
     def forget(self, connection: _Connection) -> None:
@@ -317,11 +317,11 @@ class Proxy:
         while True:
             client, address = await self._loop.sock_accept(self._listener)
             client.setblocking(False)
-            lane = self._lane_of(address[1])
-            if self._refused & {None, lane}:
+            owner = self._owner_of(address[1])
+            if self._refused & {None, owner}:
                 client.close()
             else:
-                self._connections.add(_Connection(self, client, lane))
+                self._connections.add(_Connection(self, client, owner))
 
     async def _end(self) -> None:
         tasks = [each.task for each in self._connections]

@@ -193,26 +193,26 @@ def test_a_target_that_is_not_there_closes_the_client_and_another_may_take_over(
             server.close()
 
 
-def test_harm_may_be_that_of_one_lane() -> None:
-    lanes: dict[int, str] = {}
+def test_harm_may_be_that_of_one_owner() -> None:
+    owners: dict[int, str] = {}
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         listener.settimeout(_TIMEOUT_S)
         target = f"127.0.0.1:{listener.getsockname()[1]}"
-        proxy = stack.enter_context(Proxy(target, host="127.0.0.9", lane_of=lambda at: lanes[at]))
+        proxy = stack.enter_context(Proxy(target, host="127.0.0.9", owner_of=lambda at: owners[at]))
         assert proxy.address == f"127.0.0.9:{proxy.port}"
         pairs = {}
-        for lane in ("one", "other"):
+        for owner in ("one", "other"):
             client = stack.enter_context(socket.socket())
             client.settimeout(_TIMEOUT_S)
             client.bind(("127.0.0.1", 0))
-            lanes[client.getsockname()[1]] = lane
+            owners[client.getsockname()[1]] = owner
             client.connect(("127.0.0.9", proxy.port))
             server, _ = listener.accept()
             stack.enter_context(server)
             server.settimeout(_TIMEOUT_S)
-            pairs[lane] = client, server
-        proxy.change(Way.TO_TARGET, lane="one", is_black=True)
+            pairs[owner] = client, server
+        proxy.change(Way.TO_TARGET, owner="one", is_black=True)
         for client, _ in pairs.values():
             client.sendall(b"seen")
         assert received(pairs["other"][1], 4) == b"seen"
@@ -225,7 +225,7 @@ def test_harm_may_be_that_of_one_lane() -> None:
         proxy.heal()
         assert until_broken(pairs["one"][1]) == b""
         assert received(pairs["other"][0], 4) == b"held"
-        proxy.cut(lane="other")
+        proxy.cut(owner="other")
         assert until_broken(pairs["other"][0]) == b""
         assert eventually(proxy.connections, lambda count: count == 0) == 0
 

@@ -1,8 +1,8 @@
 """Roles change while a master delivers delayed messages, timers, pops, and asks about transactions.
 
 Three brokers under a controller: another one becomes master by election, because the master is
-killed, or because it is stopped. Nothing comes early, nothing is lost, and what comes twice is what
-the guide says (`docs/failover.md`). `MQCORE_SWITCHES=50` sets how many (`make switches`),
+killed, or because it is stopped. Nothing comes early, nothing is lost, and what comes twice is in
+the guide (`docs/failover.md`). `MQCORE_SWITCHES=50` sets how many (`make switches`),
 `MQCORE_FAULTS_SEED` which.
 """
 

@@ -8,7 +8,7 @@
         all_.wait_until_whole()              # a master, three in sync, equal logs
 
 Brokers advertise 127.0.0.2 for the log, controllers 127.0.0.3 for everything: there the proxies
-are, and tell by the kernel's lists whose a connection is. Knows programs, proxies, files; nothing
+are, and find by the kernel's lists whose a connection is. Knows programs, proxies, files; nothing
 of what a test does to them.
 """
 
@@ -38,6 +38,8 @@ from mqcore.remoting import Client, RequestCode, ResponseCode
 
 _LOG_HOST, _CONTROLLER_HOST = "127.0.0.2", "127.0.0.3"
 _ASK_TIMEOUT_S = 2.0
+# Of what a broker has printed, where a test fails.
+_SHOWN_LINES = 12
 # What is acknowledged is on two replicas, and nobody is elected who does not have it.
 SAFE = {"allAckInSyncStateSet": "true", "minInSyncReplicas": "2"}
 # Who does not answer is given up within two seconds.
@@ -117,15 +119,17 @@ class Trio:
         return ";".join(each.address for each in self.namesrvs)
 
     def pids(self) -> dict[str, int]:
-        """Returns the processes that run, by the names of lanes."""
+        """Returns the processes that run, by the names of owners."""
         named = [(each.name, each.broker) for each in self.members]
         named += [(each.name, each.controller) for each in self.controllers]
         return {name: program.pid for name, program in named if program.pid is not None}
 
     def heal(self) -> None:
         """Lets every link carry and every process run."""
-        for links in (each.links for each in (*self.members, *self.controllers)):
-            links.heal()
+        for member in self.members:
+            member.links.heal()
+        for elector in self.controllers:
+            elector.links.heal()
         for program in self.programs:
             program.resume()
             if not program.is_running:
@@ -191,7 +195,7 @@ class Trio:
         count = len(self.members)
         state = eventually(self.state, lambda found: len(found.get("inSyncReplicas", [])) == count)
         known = state.get("inSyncReplicas", [])
-        assert len(known) == count, f"{len(known)} are in sync: {state}\n{self.epochs()}"
+        assert len(known) == count, f"{len(known)} are in sync: {state}\n{self.shown()}"
         return state
 
     def wait_until_whole(self) -> int:
@@ -206,7 +210,7 @@ class Trio:
             return [end_at(each.address) for each in self.members]
 
         found = eventually(ends, lambda all_: len(set(all_)) == 1 and all_[0] > 0)
-        assert len(set(found)) == 1, f"the logs end at {found}: {state}\n{self.epochs()}"
+        assert len(set(found)) == 1, f"the logs end at {found}: {state}\n{self.shown()}"
         return found[0]
 
     def create_topics(self, *names: str, queues: int = 4) -> None:
@@ -225,6 +229,15 @@ class Trio:
 
         found = eventually(known, lambda topics: topics >= set(names))
         assert found >= set(names), f"all know {found & set(names)}"
+
+    def shown(self) -> str:
+        """Returns what each broker has of epochs, and what it printed last, for messages."""
+        lines = []
+        for each in self.members:
+            died = ", has died" if each.broker.has_died else ""
+            lines.append(f"{each.name} {each.address}{died}: {epochs_of(each.store)}")
+            lines += each.broker.printed().splitlines()[-_SHOWN_LINES:]
+        return "\n".join(lines)
 
     def epochs(self) -> dict[str, list[tuple[int, int]]]:
         """Returns who wrote what of each log, for messages."""
@@ -294,7 +307,7 @@ def _elector(stack: ExitStack, all_: Trio, root: Path, ports: list[int], number:
         "controllerStorePath": str(root / name / "store"),
     }
     target = f"127.0.0.1:{port}"
-    links = stack.enter_context(Proxy(target, port, host=_CONTROLLER_HOST, lane_of=owner))
+    links = stack.enter_context(Proxy(target, port, host=_CONTROLLER_HOST, owner_of=owner))
     return Elector(name, Program(OURS, "controller", root / name, port, settings), links)
 
 
@@ -314,7 +327,7 @@ def _member(
         "controllerAddr": ";".join(each.links.address for each in all_.controllers),
     }
     target = f"127.0.0.1:{log_port}"
-    links = stack.enter_context(Proxy(target, int(log_port), host=_LOG_HOST, lane_of=owner))
+    links = stack.enter_context(Proxy(target, int(log_port), host=_LOG_HOST, owner_of=owner))
     store = servers.store if disk is None else disk.seen
     return Member(home.name, program, store, links)
 

@@ -17,6 +17,8 @@ from interop.install import OfficialError
 # A start takes some three seconds alone and several times that on a busy machine.
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
+# What a program prints, in its own directory.
+OUTPUT_FILE = "output.txt"
 # Linux gives outgoing connections ports from 32768 on; below 10000 are well-known servers.
 _PORTS = (12_000, 32_000)
 
@@ -82,6 +84,8 @@ def wait_until_serving(
 ) -> None:
     """Returns when the program prints that it serves; goes on draining its output.
 
+    What it prints is kept in `OUTPUT_FILE` of `scratch`, for whoever looks at a test that failed.
+
     Args:
         process: The program, its output a pipe.
         version: What to call it.
@@ -96,8 +100,11 @@ def wait_until_serving(
     is_serving = threading.Event()
 
     def drain() -> None:
-        with pipe(process.stdout) as output:
+        kept = scratch / OUTPUT_FILE
+        with pipe(process.stdout) as output, kept.open("a", encoding="utf-8") as file:
             for line in output:
+                file.write(line)
+                file.flush()
                 if not is_serving.is_set():
                     printed.append(line)
                 if ready in line:

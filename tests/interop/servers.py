@@ -22,6 +22,7 @@ from typing import Protocol
 from full_disks import ON_FULL_DISKS
 from interop.official import Official, official_release
 from interop.processes import (
+    OUTPUT_FILE,
     START_TIMEOUT_S,
     StartError,
     complaints,
@@ -241,6 +242,13 @@ class Program:
         """Lets it go on (SIGCONT), if it runs."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
+
+    def printed(self) -> str:
+        """Returns what it has printed since its first start."""
+        try:
+            return (self._home / OUTPUT_FILE).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
 
     def start_error(self, what: str) -> StartError:
         """Returns what to raise where it is of no use, with the warnings of its log."""

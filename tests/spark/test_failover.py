@@ -33,7 +33,7 @@ _KEYS = {
     "transactionCheckInterval": "1000",
     "transactionTimeOut": "1000",
 }
-# A sink that is told to go on until there is another master.
+# Goes on until there is another master.
 _PATIENT = {"retries": "60", "retryBackoffMs": "200", "batchBytes": "4k"}
 
 
@@ -96,6 +96,7 @@ def read(spark: SparkSession, three: Trio) -> Counter[int]:
     return Counter(int(row.body) for row in rows)
 
 
+@pytest.mark.matrix
 def test_a_stream_reads_each_row_once_while_the_master_is_killed(
     spark: SparkSession, three: Trio, tmp_path: Path
 ) -> None:
@@ -116,6 +117,7 @@ def test_a_stream_reads_each_row_once_while_the_master_is_killed(
     assert found == read(spark, three)
 
 
+@pytest.mark.matrix
 def test_a_batch_write_loses_nothing_while_the_master_is_killed(
     spark: SparkSession, three: Trio
 ) -> None:

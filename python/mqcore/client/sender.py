@@ -216,7 +216,7 @@ class Sender:
     ) -> SendResult:
         while True:
             if not target.queues:
-                await self._until_writable_route(delivery, target)
+                await self.until_writable_route(delivery, target)
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             try:
                 address = self.instance.address_of(queue.broker_name)
@@ -245,7 +245,7 @@ class Sender:
             if not self.instance.is_open:
                 raise delivery.stopped()
 
-    async def _until_writable_route(self, delivery: Delivery, target: Target) -> None:
+    async def until_writable_route(self, delivery: Delivery, target: Target) -> None:
         """Waits for a broker with a master, as long as the send may take."""
         left_ms = delivery.left_ms(monotonic_ms()) - RETRY_PAUSE_MS
         search = RouteSearch(self.instance, target.topic, is_patient=self.rules.until_deadline)

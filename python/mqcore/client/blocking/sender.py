@@ -73,6 +73,8 @@ class BlockingSender:
         sender = self._sender
         delivery = sender.delivery(target, outgoing, timeout_s, fixed, began_ms)
         while True:
+            if not target.queues:
+                self._thread.run(lambda: sender.until_writable_route(delivery, target))
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             result: SendResult | None = None
             try:

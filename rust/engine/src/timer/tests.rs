@@ -184,7 +184,7 @@ fn timers_that_follow_a_master_keep_what_it_has_not_delivered() {
 }
 
 #[test]
-fn units_of_messages_that_were_cut_make_place_for_those_of_others() {
+fn units_of_messages_that_were_cut_are_cut_too() {
     // Of files of 78 units: at a border, beside it, in the middle, at the begin.
     for kept in [0, 1, 40, 77, 78, 79, 99, 100] {
         let disk = TwinDisk::new();
