@@ -221,8 +221,22 @@ def test_a_group_without_master_is_asked_to_elect_one() -> None:
     controller.group.alive.clear()
     controller.elect()
     assert controller.group.master is None
+    assert not life.membership.is_vacant
     life.run(life.now_ms + 12_000)
     assert life.orders[-1] == Become(3, SyncStateSet((1,), 2))
+    assert not life.membership.is_vacant
+
+
+def test_a_role_that_the_controller_has_taken_back_is_vacant() -> None:
+    controller = ScriptedController()
+    life = running(controller)
+    controller.group.alive.clear()
+    controller.elect()
+    while life.membership.phase is Phase.RUNNING and not life.membership.is_vacant:
+        assert life.now_ms < 60_000
+        life.step(lambda ask: ask.purpose is Purpose.ELECT)
+    assert life.membership.is_vacant
+    assert life.membership.epoch == 1, "nothing was ordered since"
 
 
 def test_the_same_master_is_given_a_later_epoch() -> None:
