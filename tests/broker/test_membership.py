@@ -311,6 +311,15 @@ def test_the_last_of_a_set_is_master_again_whatever_it_lost() -> None:
     assert life.membership.is_master
 
 
+def test_who_may_have_to_give_up_its_id_follows_nobody_under_it() -> None:
+    controller = ScriptedController()
+    running(controller)
+    life = suspect(controller, 2)
+    life.membership.notified(*controller.notice(), now_ms=life.now_ms)
+    assert life.membership.take_orders() == []
+    assert life.membership.epoch == 0
+
+
 def test_a_forgotten_broker_registers_again() -> None:
     controller = ScriptedController()
     life = running(controller)

@@ -403,7 +403,9 @@ class Membership:
         """Takes who is master; returns whether there is one."""
         master_id, address = answer.number("masterBrokerId"), answer.text("masterAddress")
         epoch = answer.number("masterEpoch") or 0
-        if master_id is None or not address or self.identity is None:
+        if master_id is None or not address or self.identity is None or self.is_suspect:
+            # Who may have to give up its id must not follow anybody under it: its master would have
+            # it in sync by an id that nobody sends heartbeats for.
             return False
         if self.phase in (Phase.REGISTERED, Phase.RUNNING):
             self._due_ms.pop(Purpose.ELECT, None)
