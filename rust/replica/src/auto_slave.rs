@@ -195,10 +195,13 @@ impl AutoSwitchSlaveLink {
         }
     }
 
-    /// As [`crate::SlaveLink::wait_ms`].
+    /// As [`crate::SlaveLink::wait_ms`]; before the logs agree nothing is reported, and no report is due.
     #[must_use]
     pub fn wait_ms(&self, now_ms: u64) -> u64 {
-        self.intake.wait_ms(now_ms)
+        match self.state {
+            State::Flowing(..) => self.intake.wait_ms(now_ms),
+            State::Introducing(..) | State::Greeted(..) => self.intake.silent_in_ms(now_ms),
+        }
     }
 
     /// Whether something still comes from the master.

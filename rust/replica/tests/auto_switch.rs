@@ -227,7 +227,10 @@ fn who_has_reported_has_the_epoch_of_its_master() {
     master.write(1, 0);
     let mut slave = Log::default();
     assert_eq!(follow(&master, &mut slave, 5), 0);
-    assert_eq!(slave.epochs, master.epochs, "also where nothing was stored yet");
+    assert_eq!(
+        slave.epochs, master.epochs,
+        "also where nothing was stored yet"
+    );
     // So that it shows later whom it has followed, and the one before it is only cut.
     master.bytes.extend([1; 30]);
     slave.write(2, 20);
@@ -236,6 +239,22 @@ fn who_has_reported_has_the_epoch_of_its_master() {
     master.write(3, 0);
     assert_eq!(follow(&master, &mut slave, 5), 0);
     assert_eq!(slave.epochs, master.epochs);
+}
+
+#[test]
+fn who_is_not_greeted_waits_and_does_not_ask_again_and_again() {
+    let mut slave = Log::default();
+    let mut link = AutoSwitchSlaveLink::new(0, true, TIMING, 0);
+    assert_eq!(link.wait_ms(6_000), TIMING.silence_max_ms + 1 - 6_000);
+    assert_eq!(link.report(0, 6_000), None);
+    let mut master = Log::default();
+    master.write(1, 0);
+    let mut ours = AutoSwitchMasterLink::new(1, TIMING, 7, FlowLimit::new(None, 0), 0);
+    ours.feed(&WHO.to_bytes(), master.source().log, 0).unwrap();
+    link.read(6_000);
+    take(&mut link, &mut slave, &sent(&mut ours, &master, 6_000)).unwrap();
+    assert!(link.report(0, 6_000).is_some());
+    assert_eq!(link.wait_ms(6_000), TIMING.heartbeat_ms);
 }
 
 #[test]
