@@ -173,7 +173,7 @@ fuzz: setup ## Bad bytes into every decoder and into live ports, for minutes
 crash: setup ## Every crash image of small histories, and real processes killed
 	@$(CRASH)
 
-simulate: ## Replication in 100,000 seeded histories of faults (MQCORE_SIMULATE=n, MQCORE_SIMULATE_FROM=seed)
+simulate: ## Replication in 100,000 seeded histories of faults (MQCORE_SIMULATE=n of each kind, MQCORE_SIMULATE_FROM=seed)
 	@$(SIMULATE)
 
 faults: setup ## Brokers, slaves and controllers as processes: kills, pauses, cut links (MQCORE_FAULTS=n rounds)

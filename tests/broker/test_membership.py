@@ -221,8 +221,22 @@ def test_a_group_without_master_is_asked_to_elect_one() -> None:
     controller.group.alive.clear()
     controller.elect()
     assert controller.group.master is None
+    assert not life.membership.is_vacant
     life.run(life.now_ms + 12_000)
     assert life.orders[-1] == Become(3, SyncStateSet((1,), 2))
+    assert not life.membership.is_vacant
+
+
+def test_a_role_that_the_controller_has_taken_back_is_vacant() -> None:
+    controller = ScriptedController()
+    life = running(controller)
+    controller.group.alive.clear()
+    controller.elect()
+    while life.membership.phase is Phase.RUNNING and not life.membership.is_vacant:
+        assert life.now_ms < 60_000
+        life.step(lambda ask: ask.purpose is Purpose.ELECT)
+    assert life.membership.is_vacant
+    assert life.membership.epoch == 1, "nothing was ordered since"
 
 
 def test_the_same_master_is_given_a_later_epoch() -> None:
@@ -295,6 +309,15 @@ def test_the_last_of_a_set_is_master_again_whatever_it_lost() -> None:
     life.run(3_000)
     assert life.took(ForgetIdentity) == []
     assert life.membership.is_master
+
+
+def test_who_may_have_to_give_up_its_id_follows_nobody_under_it() -> None:
+    controller = ScriptedController()
+    running(controller)
+    life = suspect(controller, 2)
+    life.membership.notified(*controller.notice(), now_ms=life.now_ms)
+    assert life.membership.take_orders() == []
+    assert life.membership.epoch == 0
 
 
 def test_a_forgotten_broker_registers_again() -> None:

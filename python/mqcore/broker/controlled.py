@@ -281,7 +281,11 @@ class ControlledBroker:
             return
 
     def _is_newest(self, order: Become | Follow) -> bool:
-        return self._membership is not None and self._membership.epoch == order.epoch
+        membership = self._membership
+        if membership is None or membership.is_vacant:
+            # Nobody is wanted in it any more: heartbeats go on, and another epoch is asked for.
+            return False
+        return membership.epoch == order.epoch
 
     async def _switch(self, order: RoleOrder) -> None:
         if self._is_ending:

@@ -153,7 +153,7 @@ impl ReplicationMaster {
             return Err(Error::NotWritable { reason });
         };
         let replica = self.store.replica();
-        let goes_on = has_led.load(Ordering::Acquire) || self.store.report().is_tail_certain;
+        let goes_on = has_led.load(Ordering::Acquire) || self.store.report().is_log_whole;
         replica.lead(|end| {
             let start = epochs.lead(epoch, replica.extent().start, end, goes_on)?;
             has_led.store(true, Ordering::Release);

@@ -12,7 +12,7 @@ use crate::auto_switch::{
     AUTO_REPORT_LEN_BYTES, GREETING_LEN_BYTES, GreetingHead, INTRODUCTION_LEN_BYTES, Introduction,
     TRANSFER_LEN_BYTES, Transfer, auto_report, bad, epochs_of,
 };
-use crate::epochs::{EpochEntry, EpochTable};
+use crate::epochs::{EpochEntry, EpochTable, NO_EPOCH};
 use crate::fault::LinkFault;
 use crate::intake::{Intake, Received, fill};
 use crate::stream::Timing;
@@ -134,17 +134,29 @@ impl AutoSwitchSlaveLink {
         their_end: u64,
     ) -> Result<Followed<'static>, LinkFault> {
         self.state = State::Flowing([0; TRANSFER_LEN_BYTES], 0);
+        let end = self.intake.end();
+        // Who has reported to a master has its epoch, also where nothing of it was stored yet: a report lets
+        // the sender be elected, and then its epochs show whom it has followed.
+        let (at_end, _) = theirs.at(end).unzip();
         // Without epochs nothing is known of our log: it is empty, or was copied before there were some.
         if ours.last().is_none() {
+            self.coming = at_end;
             return Ok(Followed::Agreed(None));
         }
-        let end = self.intake.end();
-        let common = ours
-            .consistent(end, theirs, their_end)
-            .ok_or(LinkFault::NoCommonEpoch {
-                theirs: theirs.last_epoch(),
-                ours: ours.last_epoch(),
-            })?;
+        let common = match ours.consistent(end, theirs, their_end) {
+            Some(common) => common,
+            // Who led and stored nothing has nothing that anybody else lacks.
+            None if end == 0 => {
+                self.coming = at_end;
+                return Ok(Followed::Agreed(Some(NO_EPOCH)));
+            }
+            None => {
+                return Err(LinkFault::NoCommonEpoch {
+                    theirs: theirs.last_epoch(),
+                    ours: ours.last_epoch(),
+                });
+            }
+        };
         if common.offset < end {
             return Err(LinkFault::CutNeeded {
                 offset: common.offset,
@@ -153,6 +165,7 @@ impl AutoSwitchSlaveLink {
         }
         let mut entries = ours.entries().iter();
         self.last_epoch = entries.rfind(|entry| entry.epoch <= common.epoch).copied();
+        self.coming = at_end.filter(|entry| entry.epoch > common.epoch);
         Ok(Followed::Agreed(Some(common.epoch)))
     }
 
@@ -182,10 +195,13 @@ impl AutoSwitchSlaveLink {
         }
     }
 
-    /// As [`crate::SlaveLink::wait_ms`].
+    /// As [`crate::SlaveLink::wait_ms`]; before the logs agree nothing is reported, and no report is due.
     #[must_use]
     pub fn wait_ms(&self, now_ms: u64) -> u64 {
-        self.intake.wait_ms(now_ms)
+        match self.state {
+            State::Flowing(..) => self.intake.wait_ms(now_ms),
+            State::Introducing(..) | State::Greeted(..) => self.intake.silent_in_ms(now_ms),
+        }
     }
 
     /// Whether something still comes from the master.

@@ -19,6 +19,9 @@ const CRC_MASK: u32 = 0x7FFF_FFFF;
 /// A checksum that is not looked at.
 const UNCHECKED: u32 = 0;
 
+/// The epoch of a log without any.
+pub const NO_EPOCH: i32 = -1;
+
 /// Where the log of one master begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochEntry {
@@ -75,10 +78,10 @@ impl EpochTable {
         self.entries.last().copied()
     }
 
-    /// The last epoch, -1 without one.
+    /// The last epoch, [`NO_EPOCH`] without one.
     #[must_use]
     pub fn last_epoch(&self) -> i32 {
-        self.last().map_or(-1, |last| last.epoch)
+        self.last().map_or(NO_EPOCH, |last| last.epoch)
     }
 
     /// The entry that holds a byte at `offset`, and where it ends: the last one has no end.

@@ -123,8 +123,15 @@ impl Intake {
     /// How long one may wait for the next byte.
     pub(crate) fn wait_ms(&self, now_ms: u64) -> u64 {
         let heartbeat = self.written_ms + self.timing.heartbeat_ms;
+        heartbeat
+            .saturating_sub(now_ms)
+            .min(self.silent_in_ms(now_ms))
+    }
+
+    /// How long until a master that sends nothing has been silent for too long.
+    pub(crate) fn silent_in_ms(&self, now_ms: u64) -> u64 {
         let silence = self.read_ms + self.timing.silence_max_ms + 1;
-        heartbeat.min(silence).saturating_sub(now_ms)
+        silence.saturating_sub(now_ms)
     }
 
     /// Whether something still comes from the master.

@@ -211,6 +211,53 @@ fn a_divergent_tail_must_be_cut_and_is_equal_behind_it() {
 }
 
 #[test]
+fn who_led_and_stored_nothing_follows_any_master() {
+    let mut slave = Log::default();
+    slave.write(1, 0);
+    let mut master = Log::default();
+    master.write(2, 40);
+    assert_eq!(follow(&master, &mut slave, 5), 0);
+    assert_eq!(slave.bytes, master.bytes);
+    assert_eq!(slave.epochs, master.epochs);
+}
+
+#[test]
+fn who_has_reported_has_the_epoch_of_its_master() {
+    let mut master = Log::default();
+    master.write(1, 0);
+    let mut slave = Log::default();
+    assert_eq!(follow(&master, &mut slave, 5), 0);
+    assert_eq!(
+        slave.epochs, master.epochs,
+        "also where nothing was stored yet"
+    );
+    // So that it shows later whom it has followed, and the one before it is only cut.
+    master.bytes.extend([1; 30]);
+    slave.write(2, 20);
+    assert_eq!(follow(&slave, &mut master, 5), 1);
+    assert_eq!(master.bytes, slave.bytes);
+    master.write(3, 0);
+    assert_eq!(follow(&master, &mut slave, 5), 0);
+    assert_eq!(slave.epochs, master.epochs);
+}
+
+#[test]
+fn who_is_not_greeted_waits_and_does_not_ask_again_and_again() {
+    let mut slave = Log::default();
+    let mut link = AutoSwitchSlaveLink::new(0, true, TIMING, 0);
+    assert_eq!(link.wait_ms(6_000), TIMING.silence_max_ms + 1 - 6_000);
+    assert_eq!(link.report(0, 6_000), None);
+    let mut master = Log::default();
+    master.write(1, 0);
+    let mut ours = AutoSwitchMasterLink::new(1, TIMING, 7, FlowLimit::new(None, 0), 0);
+    ours.feed(&WHO.to_bytes(), master.source().log, 0).unwrap();
+    link.read(6_000);
+    take(&mut link, &mut slave, &sent(&mut ours, &master, 6_000)).unwrap();
+    assert!(link.report(0, 6_000).is_some());
+    assert_eq!(link.wait_ms(6_000), TIMING.heartbeat_ms);
+}
+
+#[test]
 fn two_masters_at_one_offset_are_two_epochs() {
     let (mut first, mut second) = (Log::default(), Log::default());
     for log in [&mut first, &mut second] {

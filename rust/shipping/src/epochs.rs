@@ -71,8 +71,10 @@ impl<D: Disk> Epochs<D> {
     }
 
     /// The store leads `epoch` from `end`, the end of its log, on; where that begins. An epoch that is the
-    /// last one already goes on where `goes_on` is set: nothing of it can be lost then. Else it begins anew, as
-    /// in RocketMQ: slaves then cut what they have of it.
+    /// last one already goes on where `goes_on` is set: nothing of it can be lost then. Else it is refused:
+    /// slaves may hold what was lost of it, and nothing would show that what is stored there now is another
+    /// message. RocketMQ begins it anew there: then slaves cut all that they have of it, and who is in sync holds
+    /// less than was acknowledged.
     ///
     /// A log without any epoch is of this one from `log_start`, its first byte, on.
     ///
@@ -80,7 +82,8 @@ impl<D: Disk> Epochs<D> {
     /// As [`Epochs::append`].
     ///
     /// # Errors
-    /// [`Error::NotWritable`] where the log has a later epoch; [`Error::Io`].
+    /// [`Error::NotWritable`] where the log has a later epoch, or may have lost some of this one;
+    /// [`Error::Io`].
     pub fn lead(&self, epoch: i32, log_start: u64, end: u64, goes_on: bool) -> Result<u64> {
         let last = self.table().last();
         let last_epoch = last.map_or(-1, |last| last.epoch);
@@ -88,14 +91,18 @@ impl<D: Disk> Epochs<D> {
             let reason = format!("epoch {epoch} is to be led, and the log has epoch {last_epoch}");
             return Err(Error::NotWritable { reason });
         }
-        if let Some(last) = last.filter(|last| last.epoch == epoch && goes_on) {
-            return Ok(last.start);
+        if let Some(last) = last.filter(|last| last.epoch == epoch) {
+            if goes_on {
+                return Ok(last.start);
+            }
+            let reason = format!(
+                "epoch {epoch} is to be led on, and power loss may have taken its end, which slaves may \
+                 have: another epoch is needed"
+            );
+            return Err(Error::NotWritable { reason });
         }
         let start = if last.is_some() { end } else { log_start };
-        self.change(|table| {
-            table.forget_from_epoch(epoch);
-            table.append(EpochEntry { epoch, start })
-        })?;
+        self.append(EpochEntry { epoch, start })?;
         Ok(start)
     }
 

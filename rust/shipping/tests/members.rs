@@ -73,7 +73,7 @@ impl Replica {
             Master::start_member(Arc::clone(&self.store), HOW, membership).unwrap()
         });
         let replica = self.store.replica();
-        let goes_on = self.store.report().is_tail_certain;
+        let goes_on = self.store.report().is_log_whole;
         let lead = |end| {
             let start = self
                 .epochs
@@ -388,6 +388,12 @@ fn epochs_that_the_log_has_not_reached_are_forgotten_and_a_torn_file_gives_way_t
     a.lead(3, &[1]);
     let last = a.epochs.table().last().unwrap();
     assert_eq!((last.epoch, last.start), (3, end));
+    // What power loss may have taken of it a slave may have: nothing else may be stored in its place.
+    let refused = a.epochs.lead(3, 0, end, false).unwrap_err();
+    assert!(
+        refused.to_string().contains("another epoch is needed"),
+        "{refused}"
+    );
     let refused = a.epochs.lead(2, 0, end, true).unwrap_err();
     assert!(
         refused.to_string().contains("the log has epoch 3"),

@@ -99,6 +99,7 @@ class Membership:
         master_id: The id of the master, None while none is known.
         master_address: The address of the master; or empty.
         epoch: The largest epoch that an order was given for.
+        is_vacant: Whether the controller has taken the role of that epoch back and has no master.
         members: The sync-state set, as it was heard last of the current epoch.
     """
 
@@ -113,6 +114,7 @@ class Membership:
     master_id: int | None = None
     master_address: str = ""
     epoch: int = 0
+    is_vacant: bool = False
     members: SyncStateSet = field(default_factory=SyncStateSet)
     _whys: dict[Purpose, str] = field(default_factory=dict)
     _orders: list[Order] = field(default_factory=list)
@@ -353,6 +355,7 @@ class Membership:
             return False
         epoch = answer.number("masterEpoch") or 0
         if epoch > self.epoch and not self._take_master(answer, now_ms):
+            self.is_vacant = True
             self._due_ms[Purpose.ELECT] = now_ms
         elif epoch == self.epoch and self.is_master:
             known = answer.sync_state_set()
@@ -400,7 +403,9 @@ class Membership:
         """Takes who is master; returns whether there is one."""
         master_id, address = answer.number("masterBrokerId"), answer.text("masterAddress")
         epoch = answer.number("masterEpoch") or 0
-        if master_id is None or not address or self.identity is None:
+        if master_id is None or not address or self.identity is None or self.is_suspect:
+            # Who may have to give up its id must not follow anybody under it: its master would have
+            # it in sync by an id that nobody sends heartbeats for.
             return False
         if self.phase in (Phase.REGISTERED, Phase.RUNNING):
             self._due_ms.pop(Purpose.ELECT, None)
@@ -411,6 +416,7 @@ class Membership:
         if epoch <= self.epoch:
             return True
         self.epoch, self.master_id, self.master_address = epoch, master_id, address
+        self.is_vacant = False
         # What was asked for is of the epoch before.
         self._wanted = self._refused = None
         if master_id == self.identity.broker_id:

@@ -148,13 +148,15 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             read_mark(disk, root, lock_content, notices)?
         };
         let mut found = find(disk, config, notices)?;
-        let is_tail_certain = found.was_clean || self.keeps_tail(mark);
+        let is_log_whole = found.was_clean || self.keeps_pages(mark);
+        let is_synced = config.flush_disk_type == FlushDiskType::Sync;
         // What is cut leaves queues and index behind that no stop has written down.
         found.was_clean &= !matches!(how, OpenHow::CutAt(_));
         warn_of_start(mark, found.chain.start(), notices);
         let mut report = OpenReport {
             was_clean: found.was_clean,
-            is_tail_certain,
+            is_tail_certain: is_log_whole || is_synced,
+            is_log_whole,
             ..OpenReport::default()
         };
         let stamp = stamp_of(disk, root, &found.chain)?;
@@ -239,10 +241,9 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     }
 
     /// Whether the last session left everything that it had appended, however it ended.
-    fn keeps_tail(&self, mark: Option<Mark>) -> bool {
-        let is_synced = self.config.flush_disk_type == FlushDiskType::Sync;
+    fn keeps_pages(&self, mark: Option<Mark>) -> bool {
         let has_pages = mark.is_some_and(|mark| mark.is_same_boot);
-        is_synced || has_pages && !self.config.transient_pool_enabled
+        has_pages && !self.config.transient_pool_enabled
     }
 
     /// Syncs what was found of the log, and takes back units of queues that may be torn; which ones of batch

@@ -26,9 +26,12 @@ pub enum OpenHow {
 pub struct OpenReport {
     /// Whether the last end was clean.
     pub was_clean: bool,
-    /// Whether nothing can be missing at the end of the log that was there once: the last end was clean,
-    /// every append was synced, or the pages of the last session are still there.
+    /// Whether nothing can be missing at the end of the log that was promised once: the last end was clean,
+    /// every append was synced before it was, or the pages of the last session are still there.
     pub is_tail_certain: bool,
+    /// Whether nothing at all can be missing, not even what nobody has synced: the last end was clean, or the
+    /// pages of the last session are still there. Else slaves may hold more of the log.
+    pub is_log_whole: bool,
     /// Where the farthest record ends that a queue names; 0 where the queues are not trusted.
     pub queues_end: u64,
     /// Where the walk of the log began.

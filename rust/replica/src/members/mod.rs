@@ -11,7 +11,7 @@
 //! |---|---|---|---|
 //! | sends wait for them, readers see no more than they hold | yes | yes | yes |
 //! | the controller may elect them | yes | perhaps | no |
-//! | counts for `minInSyncReplicas` | yes | yes | no |
+//! | counts for `minInSyncReplicas` | yes | no | no |
 //! | ends with | a set with a larger epoch | that, or a refusal | being asked for, or falling behind |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,13 +214,8 @@ impl Members {
         all.filter(|&id| id != self.rule.own_id).collect()
     }
 
-    /// Copies that the set promises: with fewer than wanted nothing is stored.
-    fn copies(&self) -> usize {
-        self.known.len().max(self.asked.len())
-    }
-
     fn waits(&self) -> Waits {
-        if !self.is_leading() || self.copies() < self.rule.in_sync_replicas_min {
+        if !self.is_leading() || self.known.len() < self.rule.in_sync_replicas_min {
             Waits::NotEnough
         } else if self.rule.acks_whole_set && !self.required().is_empty()
             || !self.rule.acks_whole_set && self.rule.in_sync_replicas > 1
@@ -241,14 +236,17 @@ impl Members {
         let begins_to_join = self.note_joining(slaves, end, now_ms);
         let waits = self.waits();
         let all_hold = self.held_by_all(slaves, end);
+        // A set that is too small is not all who may be elected: who has left it is still one of them, and
+        // has not what was stored since.
+        let has_enough = waits != Waits::NotEnough;
         let is_alone = self.required().is_empty();
         if self.was_unbounded {
             // What they have seen is not taken back when somebody is waited for from now on.
             self.confirmed = self.confirmed.max(end);
         }
-        self.was_unbounded = !self.rule.acks_whole_set || is_alone;
+        self.was_unbounded = !self.rule.acks_whole_set || is_alone && has_enough;
         let confirmed = if !self.was_unbounded {
-            if let Some(held) = all_hold {
+            if let Some(held) = all_hold.filter(|_| has_enough) {
                 self.confirmed = self.confirmed.max(held);
             }
             Some(self.confirmed)

@@ -1,8 +1,5 @@
 //! What happened in histories, by kind. Knows nothing else.
 
-use std::fmt;
-use std::ops::AddAssign;
-
 macro_rules! counts {
     ($($field:ident: $text:literal,)*) => {
         /// How often each kind of thing happened.
@@ -18,13 +15,23 @@ macro_rules! counts {
             }
         }
 
-        impl AddAssign for Count {
+        impl std::ops::AddAssign for Count {
             fn add_assign(&mut self, other: Self) {
                 $(self.$field += other.$field;)*
             }
         }
+
+        impl std::fmt::Display for Count {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                for (text, number) in self.all() {
+                    writeln!(f, "{number:>12} {text}")?;
+                }
+                Ok(())
+            }
+        }
     };
 }
+pub(crate) use counts;
 
 counts! {
     histories: "histories",
@@ -55,13 +62,4 @@ counts! {
     removed: "log files removed",
     begun_later: "fresh slaves that began behind 0",
     caught_up: "slaves that caught up at the end",
-}
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (text, number) in self.all() {
-            writeln!(f, "{number:>12} {text}")?;
-        }
-        Ok(())
-    }
 }

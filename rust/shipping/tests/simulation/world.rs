@@ -17,6 +17,7 @@ use super::ledger::{Checked, Ledger, QueueKey, Sent};
 use super::network::{Network, Pair, Side};
 use super::node::{Duty, Link, Node, Process};
 use super::options::Options;
+use super::run::History;
 use super::trace::Trace;
 
 /// Topics and queues that messages go to.
@@ -461,5 +462,32 @@ impl World {
             let in_ms = self.dice.below(3);
             self.plan(in_ms, Event::Drain { incarnation });
         }
+    }
+}
+
+impl History for World {
+    type Flaw = Flaw;
+    type Count = Count;
+
+    const SEED: &'static str = "MQCORE_SIMULATE_SEED";
+
+    fn new(seed: u64, flaw: Option<Flaw>, keeps_trace: bool) -> Self {
+        Self::new(seed, flaw, keeps_trace)
+    }
+
+    fn run(&mut self) -> Checked {
+        self.run()
+    }
+
+    fn options(&self) -> String {
+        format!("{:#?}", self.options)
+    }
+
+    fn count(&self) -> Count {
+        self.count
+    }
+
+    fn trace(&self) -> &Trace {
+        &self.trace
     }
 }

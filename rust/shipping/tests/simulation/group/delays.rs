@@ -1,0 +1,101 @@
+//! Delayed messages: a master delivers what is due by the code of production; how far it has delivered is
+//! written down as `python/mqcore/broker/rounds.py` does, and copied as by `MetadataSync`.
+
+use mqcore_fast_path::delay::deliver_due;
+
+use super::node::Role;
+use super::options::LEVELS;
+use super::world::{Event, World};
+use crate::ledger::Checked;
+
+/// How often a level is looked at, ms.
+const LOOK_MS: u64 = 300;
+/// Messages per look.
+const LIMIT: usize = 8;
+
+/// What a slave has heard of its master's deliveries: they count once its log has come so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heard {
+    delays: [u64; LEVELS],
+    end: u64,
+}
+
+impl World {
+    /// Delivers what is due.
+    pub(crate) fn delays(&mut self, broker: usize) -> Checked {
+        let (opening, now_ms) = (self.nodes[broker].opening, self.nodes[broker].now_ms());
+        self.plan(LOOK_MS, Event::Delays(broker, opening));
+        let Some(store) = self.nodes[broker].store().cloned() else {
+            return Ok(());
+        };
+        for level in 0..LEVELS {
+            let offset = self.nodes[broker].delays[level];
+            let number = level as i32 + 1;
+            let delivered = deliver_due(&store, number, offset, now_ms, LIMIT);
+            if self.nodes[broker].twin.is_stopped() {
+                return Ok(());
+            }
+            let delivered = delivered.map_err(|error| format!("level {number}: {error}"))?;
+            self.count.delivered += delivered.count;
+            let known = &mut self.nodes[broker];
+            known.delays[level] = delivered.next_offset;
+            known.delivered_to = known.delivered_to.max(delivered.end);
+            self.watch_log(broker)?;
+            if delivered.count > 0 {
+                self.trace.line(|| {
+                    let to = delivered.next_offset;
+                    format!("broker {broker} delivers level {number} up to {to}")
+                });
+                self.plan_turn(broker, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down how far a master has delivered, once its log is flushed so far.
+    pub(crate) fn keep_delays(&mut self, broker: usize) {
+        let known = &mut self.nodes[broker];
+        let Some(store) = known.store() else {
+            return;
+        };
+        if known.is_master() && store.files().positions.flushed.position() >= known.delivered_to {
+            known.kept_delays = known.delays;
+        }
+    }
+
+    /// A slave asks how far its master has delivered, and takes what it has heard before.
+    pub(crate) fn follow_delays(&mut self, broker: usize) {
+        let Some(opened) = self.nodes[broker].opened() else {
+            return;
+        };
+        let Role::Slave {
+            master,
+            link: Some(_),
+        } = &opened.role
+        else {
+            self.nodes[broker].heard = None;
+            return;
+        };
+        let master = *master;
+        let appended = opened.store.replica().appended();
+        if let Some(heard) = self.nodes[broker].heard
+            && heard.end <= appended
+        {
+            let known = &mut self.nodes[broker];
+            known.delays = heard.delays;
+            known.kept_delays = heard.delays;
+            known.heard = None;
+        }
+        let is_cut = self.letters.is_cut(broker, master, self.now_ms);
+        if self.nodes[broker].heard.is_none()
+            && !is_cut
+            && self.nodes[master].is_master()
+            && self.dice.once_in(4)
+            && let Some(store) = self.nodes[master].store()
+        {
+            let end = store.replica().appended();
+            let delays = self.nodes[master].delays;
+            self.nodes[broker].heard = Some(Heard { delays, end });
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The model of a group: what each broker's log holds byte for byte, which part of it is promised for ever,
+//! and who must hold that. Something is promised once a send was acknowledged or readers may see it: from then
+//! on everybody who may be elected has it, and no place of it ever holds anything else. Knows no store and no
+//! network; every rule gives the reason in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mqcore_record::{Found, head};
+
+use crate::ledger::{Checked, QueueKey, demand};
+use crate::options::SEGMENT_BYTES;
+
+/// What one broker holds, as it was seen, and what it has promised to keep.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Copy {
+    pub(crate) log: Vec<u8>,
+    /// Where its records and the blank ends of its files end.
+    ends: Vec<u64>,
+    /// Its log is what is promised up to here.
+    pub(crate) agrees: u64,
+    /// Records up to here survive the process, and the loss of power.
+    kill: u64,
+    power: u64,
+    /// Whether power loss may have taken from it what it had promised as a member.
+    pub(crate) may_lack: bool,
+    /// Whether it holds what was promised once and was given up since: until its log is cut, or it leads.
+    is_forgiven: bool,
+}
+
+impl Copy {
+    pub(crate) fn end(&self) -> u64 {
+        self.log.len() as u64
+    }
+
+    fn whole_below(&self, offset: u64) -> u64 {
+        let behind = self.ends.partition_point(|end| *end <= offset);
+        behind.checked_sub(1).map_or(0, |at| self.ends[at])
+    }
+
+    /// Notes where the records end behind the last one that is known.
+    fn walk(&mut self) -> Checked {
+        let mut at = self.ends.last().copied().unwrap_or(0) as usize;
+        while at < self.log.len() {
+            let found = head(&self.log[at..]);
+            let found = found.map_err(|error| format!("at {at} is no record: {error}"))?;
+            at += match found {
+                Found::Record(record) => record.total_len_bytes,
+                Found::Blank { len_bytes } => len_bytes,
+            };
+            if at > self.log.len() {
+                return Err(format!("the log ends at {}, in a record", self.log.len()));
+            }
+            self.ends.push(at as u64);
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, end: u64) {
+        self.log.truncate(end as usize);
+        let kept = self.ends.partition_point(|one| *one <= end);
+        self.ends.truncate(kept);
+        self.agrees = self.agrees.min(end);
+        self.kill = self.kill.min(end);
+        self.power = self.power.min(end);
+    }
+}
+
+/// A send that was acknowledged.
+#[derive(Debug, Clone)]
+pub(crate) struct Acked {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) body: String,
+    /// Whether it is delivered later.
+    pub(crate) is_delayed: bool,
+}
+
+/// The model.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) copies: Vec<Copy>,
+    /// The log as it is promised.
+    pub(crate) promised: Vec<u8>,
+    pub(crate) acked: Vec<Acked>,
+    /// Where the message of a queue lies, once somebody could see it.
+    offsets: BTreeMap<(QueueKey, u64), u64>,
+    /// Who led each epoch.
+    led: BTreeMap<i32, usize>,
+    /// Who must hold what is promised: the set, and who is eligible beside it.
+    pub(crate) holders: BTreeSet<usize>,
+}
+
+impl Ledger {
+    pub(crate) fn new(brokers: usize) -> Self {
+        Self {
+            copies: vec![Copy::default(); brokers],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn promised_end(&self) -> u64 {
+        self.promised.len() as u64
+    }
+
+    /// A log has grown by `bytes`.
+    pub(crate) fn grown(&mut self, broker: usize, bytes: &[u8]) -> Checked {
+        let copy = &mut self.copies[broker];
+        let from = copy.end();
+        copy.log.extend_from_slice(bytes);
+        copy.walk()
+            .map_err(|why| format!("broker {broker}: {why}"))?;
+        if copy.agrees == from {
+            copy.agrees += same(&self.promised, &copy.log, from);
+        }
+        Ok(())
+    }
+
+    /// Everything before `end` of a broker's log is promised from now on.
+    pub(crate) fn promise(&mut self, broker: usize, end: u64, why: &str) -> Checked {
+        let copy = &self.copies[broker];
+        if copy.is_forgiven {
+            return Ok(());
+        }
+        let known = self.promised_end();
+        demand!(
+            copy.end() >= end,
+            "broker {broker} {why} up to {end}, and its log ends at {}",
+            copy.end()
+        );
+        demand!(
+            copy.agrees >= end.min(known),
+            "broker {broker} {why} up to {end}, and its log is what was promised up to {} alone, of {known}",
+            copy.agrees
+        );
+        if end <= known {
+            return Ok(());
+        }
+        let more = copy.log[known as usize..end as usize].to_vec();
+        self.promised.extend(more);
+        for copy in &mut self.copies {
+            if copy.agrees == known {
+                copy.agrees += same(&self.promised, &copy.log, known);
+            }
+        }
+        let why = format!("broker {broker} {why} up to {end}");
+        self.check_holders(&why)
+    }
+
+    /// Everybody who may be elected holds what is promised.
+    pub(crate) fn check_holders(&mut self, why: &str) -> Checked {
+        let end = self.promised_end();
+        for broker in &self.holders {
+            let copy = &mut self.copies[*broker];
+            copy.may_lack &= copy.agrees < end;
+            demand!(
+                copy.agrees >= end || copy.may_lack,
+                "{why}: broker {broker} may be elected, and of the {end} bytes that were promised it holds \
+                 {} (its log ends at {})",
+                copy.agrees,
+                copy.end()
+            );
+        }
+        Ok(())
+    }
+
+    /// A broker leads an epoch.
+    pub(crate) fn leads(&mut self, broker: usize, epoch: i32) -> Checked {
+        self.copies[broker].is_forgiven = false;
+        let before = *self.led.entry(epoch).or_insert(broker);
+        demand!(
+            before == broker,
+            "broker {broker} leads epoch {epoch}, which broker {before} has led"
+        );
+        Ok(())
+    }
+
+    /// A send was acknowledged by a broker.
+    pub(crate) fn acknowledged(&mut self, broker: usize, acked: Acked) -> Checked {
+        self.promise(broker, acked.end, "has acknowledged a message")?;
+        self.acked.push(acked);
+        Ok(())
+    }
+
+    /// A reader has seen a message at a place.
+    pub(crate) fn seen(&mut self, broker: usize, slot: (QueueKey, u64), at: u64) -> Checked {
+        if self.copies[broker].is_forgiven {
+            return Ok(());
+        }
+        let before = *self.offsets.entry(slot).or_insert(at);
+        demand!(
+            before == at,
+            "{slot:?} is the message at {at} on broker {broker}, and was the one at {before}"
+        );
+        demand!(
+            at < self.promised_end(),
+            "readers of broker {broker} see {slot:?} at {at}, and {} bytes are promised",
+            self.promised_end()
+        );
+        Ok(())
+    }
+
+    /// A broker reports to its master.
+    pub(crate) fn reported(&self, broker: usize, report: u64, durable: Option<u64>) -> Checked {
+        let end = self.copies[broker].end();
+        demand!(
+            report <= end,
+            "broker {broker} reports {report}, and its log ends at {end}"
+        );
+        let durable = durable.unwrap_or(u64::MAX);
+        demand!(
+            report <= durable,
+            "broker {broker} reports {report}, and its disk has {durable}"
+        );
+        Ok(())
+    }
+
+    /// What a broker has appended survives its process, and what it has synced the loss of power.
+    pub(crate) fn note_marks(&mut self, broker: usize, flushed: u64) {
+        let copy = &mut self.copies[broker];
+        let end = copy.end();
+        copy.kill = copy.kill.max(copy.whole_below(end));
+        copy.power = copy.power.max(copy.whole_below(flushed.min(end)));
+    }
+
+    /// A log is going to be cut to be a copy of its master's; its readers see what is before `confirmed`. What
+    /// nobody has promised of it may be the same by chance: two masters deliver one delayed message at one time.
+    pub(crate) fn cut(&mut self, broker: usize, end: u64, confirmed: u64) -> Checked {
+        let copy = &self.copies[broker];
+        let is_holder = self.holders.contains(&broker);
+        let must_keep = if is_holder { u64::MAX } else { confirmed };
+        let must_keep = copy.whole_below(copy.agrees.min(must_keep));
+        demand!(
+            end >= must_keep,
+            "the log of broker {broker} is to be cut at {end}, and has promised {must_keep}"
+        );
+        // From now on it may be gone at any crash.
+        let copy = &mut self.copies[broker];
+        copy.kill = copy.kill.min(end);
+        copy.power = copy.power.min(end);
+        Ok(())
+    }
+
+    /// A broker was opened, and its log is `log`. `has_lost`: the power was gone; `had_more`: it died while it
+    /// did something; `cut`: where it was to be cut.
+    pub(crate) fn opened(
+        &mut self,
+        broker: usize,
+        log: Vec<u8>,
+        (has_lost, had_more): (bool, bool),
+        cut: Option<u64>,
+    ) -> Checked {
+        let copy = &mut self.copies[broker];
+        let before = copy.log.len();
+        let common = same(&copy.log, &log, 0) as usize;
+        demand!(
+            common == log.len() || common == before,
+            "broker {broker} was opened with a log of {} bytes that is the one before, of {before} bytes, up \
+             to {common} alone",
+            log.len()
+        );
+        demand!(
+            had_more || log.len() <= before,
+            "broker {broker} was opened with a log of {} bytes, and nobody has added anything to {before}",
+            log.len()
+        );
+        let required = if has_lost { copy.power } else { copy.kill };
+        demand!(
+            log.len() as u64 >= required,
+            "broker {broker} was opened with a log of {} bytes, and had promised {required}{}",
+            log.len(),
+            if has_lost {
+                " (the power was gone)"
+            } else {
+                ""
+            }
+        );
+        if let Some(cut) = cut {
+            demand!(
+                log.len() as u64 <= cut,
+                "the log of broker {broker} was to be cut at {cut}, and has {} bytes",
+                log.len()
+            );
+            copy.is_forgiven = false;
+        }
+        copy.truncate(common as u64);
+        let more = &log[common..];
+        self.grown(broker, more)?;
+        let copy = &self.copies[broker];
+        if copy.agrees < self.promised_end() {
+            let why = format!("broker {broker} was opened");
+            self.check_holders(&why)?;
+        }
+        Ok(())
+    }
+
+    /// Power loss took the end of the log from everybody who is there: what a broker holds counts from now on.
+    pub(crate) fn give_up(&mut self, broker: usize) {
+        let copy = &self.copies[broker];
+        let end = copy.whole_below(copy.agrees);
+        self.promised.truncate(end as usize);
+        self.acked.retain(|acked| acked.end <= end);
+        self.offsets.retain(|_, at| *at < end);
+        for copy in &mut self.copies {
+            copy.agrees = copy.agrees.min(end);
+            copy.is_forgiven = copy.end() > end;
+        }
+        self.copies[broker].is_forgiven = false;
+    }
+
+    /// Looks at the end that all logs are one, whole, and have all that is promised; the bodies in it, by
+    /// queue.
+    pub(crate) fn compare_all(&self) -> Checked<BTreeMap<String, u64>> {
+        let one = &self.copies[0];
+        for (broker, copy) in self.copies.iter().enumerate() {
+            let common = same(&one.log, &copy.log, 0);
+            demand!(
+                copy.log == one.log,
+                "the log of broker {broker} has {} bytes, that of broker 0 {}, and they are one up to {common}",
+                copy.end(),
+                one.end()
+            );
+        }
+        demand!(
+            one.log.starts_with(&self.promised),
+            "the log is not what was promised"
+        );
+        let mut next = BTreeMap::<(String, i32), u64>::new();
+        let mut bodies = BTreeMap::new();
+        let mut at = 0;
+        while at < one.log.len() {
+            match head(&one.log[at..]).map_err(|error| error.to_string())? {
+                Found::Record(record) => {
+                    let topic = String::from_utf8_lossy(record.topic).into_owned();
+                    let queue = (topic.clone(), record.queue_id);
+                    let offset = next.entry(queue).or_default();
+                    demand!(
+                        record.queue_offset.cast_unsigned() == *offset,
+                        "the message at {at} has offset {} of {topic} {}, and the one before it {}",
+                        record.queue_offset,
+                        record.queue_id,
+                        offset.wrapping_sub(1)
+                    );
+                    *offset += 1;
+                    let body = super::sends::name_of(record.body);
+                    *bodies.entry(format!("{topic}/{body}")).or_default() += 1;
+                    at += record.total_len_bytes;
+                }
+                Found::Blank { .. } => at = at.next_multiple_of(SEGMENT_BYTES as usize),
+            }
+        }
+        for acked in &self.acked {
+            let body = super::sends::name_of_record(&one.log[acked.begin as usize..]);
+            demand!(
+                body == acked.body,
+                "{:?} was acknowledged at {} and {body:?} is there",
+                acked.body,
+                acked.begin
+            );
+        }
+        Ok(bodies)
+    }
+}
+
+/// How many bytes are the same from `from` on.
+fn same(one: &[u8], other: &[u8], from: u64) -> u64 {
+    let from = from as usize;
+    let one = one.get(from..).unwrap_or_default();
+    let other = other.get(from..).unwrap_or_default();
+    let len = one.len().min(other.len());
+    if one[..len] == other[..len] {
+        return len as u64;
+    }
+    let both = one.iter().zip(other);
+    both.take_while(|(one, other)| one == other).count() as u64
+}

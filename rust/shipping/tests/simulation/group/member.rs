@@ -1,0 +1,342 @@
+//! When a broker asks its controller what, and what follows from the answers: a twin of
+//! `python/mqcore/broker/replication/membership.py`, without what is about names and files. A controller is
+//! known by its place, a broker's address is `node` and its place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mqcore_replica::Alteration;
+use mqcore_replica::controller::{Code, View};
+
+use super::letters::{Answer, Ask, Purpose};
+
+const RETRY_MS: u64 = 1_000;
+const FIRST_LOOK_MS: u64 = 3_000;
+
+/// What the broker has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    Become {
+        epoch: i32,
+        members: Vec<i64>,
+        set_epoch: i32,
+    },
+    Follow {
+        epoch: i32,
+        master: usize,
+    },
+    TakeSet {
+        members: Vec<i64>,
+        set_epoch: i32,
+    },
+    RefuseSet,
+    KeepIdentity(i64),
+    ForgetIdentity,
+}
+
+impl Order {
+    pub(crate) fn is_role(&self) -> bool {
+        matches!(self, Self::Become { .. } | Self::Follow { .. })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    LeaderKnown,
+    Registered,
+    Running,
+}
+
+/// One broker's membership.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) id: Option<i64>,
+    pub(crate) is_suspect: bool,
+    phase: Phase,
+    controllers: usize,
+    pub(crate) leader: usize,
+    master_id: Option<i64>,
+    pub(crate) epoch: i32,
+    set_epoch: i32,
+    /// Whether the controller has taken the role of this epoch back, and given it to nobody.
+    pub(crate) is_gone: bool,
+    due_ms: BTreeMap<Purpose, u64>,
+    asked: BTreeSet<Purpose>,
+    beat_ms: u64,
+    heartbeat_ms: u64,
+    replicas_ms: u64,
+    wanted: Option<Alteration>,
+    refused: Option<i32>,
+    orders: Vec<Order>,
+}
+
+impl Member {
+    pub(crate) fn new(
+        id: Option<i64>,
+        is_suspect: bool,
+        controllers: usize,
+        (heartbeat_ms, replicas_ms): (u64, u64),
+    ) -> Self {
+        Self {
+            id,
+            is_suspect,
+            phase: Phase::LeaderKnown,
+            controllers,
+            leader: 0,
+            master_id: None,
+            epoch: 0,
+            set_epoch: -1,
+            is_gone: false,
+            due_ms: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            beat_ms: 0,
+            heartbeat_ms,
+            replicas_ms,
+            wanted: None,
+            refused: None,
+            orders: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_master(&self) -> bool {
+        self.id.is_some() && self.master_id == self.id
+    }
+
+    /// Whether a heartbeat is due.
+    pub(crate) fn beats(&mut self, now_ms: u64) -> Option<i64> {
+        let id = self
+            .id
+            .filter(|_| self.phase != Phase::LeaderKnown || self.epoch > 0)?;
+        if self.beat_ms > now_ms {
+            return None;
+        }
+        self.beat_ms = now_ms + self.heartbeat_ms;
+        Some(id)
+    }
+
+    /// The requests to be sent now.
+    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Ask> {
+        let mut asks = Vec::new();
+        for purpose in self.wants() {
+            let is_due = self
+                .due_ms
+                .get(&purpose)
+                .is_none_or(|due_ms| *due_ms <= now_ms);
+            if is_due && self.asked.insert(purpose) {
+                let wanted = self.wanted.clone().map(|wanted| (self.epoch, wanted));
+                asks.push(Ask {
+                    purpose,
+                    id: self.id.unwrap_or(0),
+                    wanted: wanted.filter(|_| purpose == Purpose::Alter),
+                });
+            }
+        }
+        asks
+    }
+
+    fn wants(&self) -> Vec<Purpose> {
+        match self.phase {
+            Phase::LeaderKnown => vec![match (self.id, self.is_suspect) {
+                (None, _) => Purpose::NewId,
+                (Some(_), true) => Purpose::Sets,
+                (Some(_), false) => Purpose::Register,
+            }],
+            Phase::Registered => vec![Purpose::Elect],
+            Phase::Running => {
+                let mut wants = vec![Purpose::Replicas];
+                if self.wanted.is_some() && self.is_master() {
+                    wants.push(Purpose::Alter);
+                }
+                if self.due_ms.contains_key(&Purpose::Elect) {
+                    wants.push(Purpose::Elect);
+                }
+                wants
+            }
+        }
+    }
+
+    /// Takes the answer to a request; `None` where there is none in time.
+    pub(crate) fn answered(
+        &mut self,
+        purpose: Purpose,
+        controller: usize,
+        answer: Option<Answer>,
+        now_ms: u64,
+    ) {
+        self.asked.remove(&purpose);
+        self.due_ms.remove(&purpose);
+        let Some(Answer::Done {
+            code,
+            view,
+            alive,
+            new_id,
+        }) = answer
+        else {
+            self.due_ms.insert(purpose, now_ms + RETRY_MS);
+            if controller == self.leader {
+                let hint = match answer {
+                    Some(Answer::NotLeader(leader)) => leader,
+                    _ => None,
+                };
+                self.leader = hint.unwrap_or((controller + 1) % self.controllers);
+            }
+            return;
+        };
+        match purpose {
+            Purpose::Sets => self.hear_sets(code, view.as_ref(), &alive, now_ms),
+            Purpose::NewId if code == Code::Success => {
+                self.id = Some(new_id);
+                self.orders.push(Order::KeepIdentity(new_id));
+            }
+            Purpose::Register if code == Code::Success => {
+                if self.phase == Phase::LeaderKnown {
+                    self.phase = Phase::Registered;
+                    self.beat_ms = 0;
+                }
+                if let Some(view) = &view {
+                    self.take_master(view, now_ms);
+                }
+            }
+            Purpose::Elect => self.hear_elected(code, view.as_ref(), now_ms),
+            Purpose::Replicas => self.hear_replicas(view.as_ref(), now_ms),
+            Purpose::Alter => self.hear_altered(code, view.as_ref(), now_ms),
+            Purpose::NewId | Purpose::Register => {
+                self.due_ms.insert(purpose, now_ms + RETRY_MS);
+            }
+        }
+    }
+
+    fn hear_sets(&mut self, code: Code, view: Option<&View>, alive: &[i64], now_ms: u64) {
+        let Some(view) = view.filter(|_| code == Code::Success) else {
+            self.due_ms.insert(Purpose::Sets, now_ms + RETRY_MS);
+            return;
+        };
+        self.is_suspect = false;
+        let Some(own_id) = self.id else { return };
+        let others = view
+            .in_sync
+            .iter()
+            .any(|id| *id != own_id && alive.contains(id));
+        if view.in_sync.contains(&own_id) && others {
+            self.id = None;
+            self.orders.push(Order::ForgetIdentity);
+        }
+    }
+
+    fn hear_elected(&mut self, code: Code, view: Option<&View>, now_ms: u64) {
+        let is_fine = matches!(code, Code::Success | Code::MasterStillExist);
+        let has_master = view.is_some_and(|view| is_fine && self.take_master(view, now_ms));
+        if !has_master && self.phase == Phase::Registered {
+            self.due_ms.insert(Purpose::Elect, now_ms + RETRY_MS);
+        }
+    }
+
+    fn hear_replicas(&mut self, view: Option<&View>, now_ms: u64) {
+        self.due_ms
+            .insert(Purpose::Replicas, now_ms + self.replicas_ms);
+        let Some(view) = view else {
+            self.phase = Phase::LeaderKnown;
+            return;
+        };
+        if view.master_epoch > self.epoch {
+            if !self.take_master(view, now_ms) {
+                self.is_gone = true;
+                self.due_ms.insert(Purpose::Elect, now_ms);
+            }
+        } else if view.master_epoch == self.epoch && self.is_master() {
+            let refused = self.refused.take();
+            if refused.is_some_and(|refused| view.set_epoch <= refused) {
+                self.orders.push(Order::RefuseSet);
+            }
+            self.take_set(view);
+        }
+    }
+
+    fn hear_altered(&mut self, code: Code, view: Option<&View>, now_ms: u64) {
+        let wanted = self.wanted.take();
+        match view.filter(|_| code == Code::Success) {
+            Some(view) => self.take_set(view),
+            None => {
+                if let Some(wanted) = wanted {
+                    self.refused = Some(wanted.set_epoch);
+                }
+                self.due_ms.insert(Purpose::Replicas, now_ms);
+            }
+        }
+    }
+
+    /// Takes a notice of the controller.
+    pub(crate) fn notified(&mut self, view: &View, now_ms: u64) {
+        self.take_master(view, now_ms);
+    }
+
+    /// Asks for another set, as the master sees it.
+    pub(crate) fn alter(&mut self, wanted: Alteration) {
+        self.wanted = Some(wanted);
+        self.due_ms.remove(&Purpose::Alter);
+    }
+
+    pub(crate) fn take_orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
+    }
+
+    fn take_master(&mut self, view: &View, now_ms: u64) -> bool {
+        let (Some(master), Some(address), Some(id)) =
+            (view.master, view.master_address.as_ref(), self.id)
+        else {
+            return false;
+        };
+        if self.is_suspect {
+            return false;
+        }
+        if self.phase != Phase::LeaderKnown {
+            self.due_ms.remove(&Purpose::Elect);
+            if self.phase == Phase::Registered {
+                self.phase = Phase::Running;
+                self.due_ms
+                    .insert(Purpose::Replicas, now_ms + FIRST_LOOK_MS);
+            }
+        }
+        let epoch = view.master_epoch;
+        if epoch <= self.epoch {
+            return true;
+        }
+        self.epoch = epoch;
+        self.is_gone = false;
+        self.master_id = Some(master);
+        self.wanted = None;
+        self.refused = None;
+        if master == id {
+            self.set_epoch = view.set_epoch;
+            self.orders.push(Order::Become {
+                epoch,
+                members: view.in_sync.clone(),
+                set_epoch: view.set_epoch,
+            });
+        } else {
+            self.set_epoch = -1;
+            let master = broker_of(address);
+            self.orders.push(Order::Follow { epoch, master });
+        }
+        true
+    }
+
+    fn take_set(&mut self, view: &View) {
+        if self.is_master() && view.set_epoch > self.set_epoch {
+            self.set_epoch = view.set_epoch;
+            self.orders.push(Order::TakeSet {
+                members: view.in_sync.clone(),
+                set_epoch: view.set_epoch,
+            });
+        }
+    }
+}
+
+/// The address of a broker.
+pub(crate) fn address_of(broker: usize) -> String {
+    format!("node{broker}")
+}
+
+/// The broker of an address.
+pub(crate) fn broker_of(address: &str) -> usize {
+    address.trim_start_matches("node").parse().unwrap_or(0)
+}

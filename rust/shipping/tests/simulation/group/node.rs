@@ -1,0 +1,198 @@
+//! A broker of a group: its disk, its clock, and while its process runs its store, its role, and how far it is
+//! with its controller.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mqcore_engine::clock::{Clock, ManualClock};
+use mqcore_engine::config::StoreConfig;
+use mqcore_engine::disk::twin::TwinDisk;
+use mqcore_engine::error::Result;
+use mqcore_engine::flush::Ticket;
+use mqcore_engine::lock::Mutex;
+use mqcore_engine::store::{OpenHow, Store};
+use mqcore_replica::Members;
+use mqcore_shipping::{Epochs, Follower, Slaves};
+
+use super::delays::Heard;
+use super::ledger::Acked;
+use super::letters::Purpose;
+use super::member::{Member, Order};
+use super::options::{LEVELS, Options};
+use crate::network::Wire;
+use crate::node::SimStore;
+
+/// The wall time at which each history begins.
+const START_MS: i64 = 1_795_249_596_000;
+/// Below the root of the store, as brokers have it.
+const EPOCH_FILE: &str = "/store/epochFileCheckpoint";
+
+/// What a broker is to its group.
+pub(crate) enum Role {
+    /// Nothing yet.
+    Waiting,
+    Master {
+        slaves: Box<Slaves<TwinDisk, ManualClock, Wire>>,
+        members: Arc<Mutex<Members>>,
+        was_wanting: bool,
+    },
+    Slave {
+        master: usize,
+        link: Option<Box<Link>>,
+    },
+}
+
+/// A slave's connection.
+pub(crate) struct Link {
+    pub(crate) wire: Wire,
+    pub(crate) follower: Follower<TwinDisk, ManualClock>,
+    pub(crate) has_begun: bool,
+}
+
+/// A send that waits.
+#[derive(Debug, Clone)]
+pub(crate) struct Parked {
+    pub(crate) ticket: Ticket,
+    pub(crate) acked: Acked,
+    pub(crate) needs_replica: bool,
+}
+
+/// The store of a process, between an open and a close.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<SimStore>,
+    pub(crate) epochs: Arc<Epochs<TwinDisk>>,
+    pub(crate) role: Role,
+    /// Whether it has led since it was opened.
+    pub(crate) has_led: bool,
+    pub(crate) parked: Vec<Parked>,
+    /// Whether growth of the log wakes it.
+    pub(crate) wakes_on_growth: bool,
+    /// Units of each queue that were looked at.
+    pub(crate) seen: Vec<u64>,
+    /// What readers could see at the last look.
+    pub(crate) confirmed: u64,
+}
+
+/// A process.
+pub(crate) struct Process {
+    /// `None` while the store could not be opened anew.
+    pub(crate) opened: Option<Opened>,
+    pub(crate) member: Member,
+    pub(crate) orders: VecDeque<Order>,
+    /// The order to follow that was performed last.
+    pub(crate) followed: Option<Order>,
+    /// A role could not be taken: no heartbeat until it is, or another one is wanted.
+    pub(crate) is_failing: bool,
+    /// Requests that are not answered.
+    pub(crate) waiting: BTreeMap<u64, Purpose>,
+    pub(crate) ask_at_ms: Option<u64>,
+    pub(crate) performs: bool,
+}
+
+/// A broker.
+pub(crate) struct Node {
+    pub(crate) twin: TwinDisk,
+    pub(crate) clock: ManualClock,
+    drift_ppm: i64,
+    clock_ms: u64,
+    lag_millionths: u64,
+    pub(crate) config: StoreConfig,
+    /// What its file of its id has.
+    pub(crate) identity: Option<i64>,
+    /// How far each level of delayed messages is delivered; what its file has of that; up to where the log
+    /// must be flushed before it is written down.
+    pub(crate) delays: [u64; LEVELS],
+    pub(crate) kept_delays: [u64; LEVELS],
+    pub(crate) delivered_to: u64,
+    pub(crate) heard: Option<Heard>,
+    /// Counts processes, and opens of its store: what was planned for an earlier one is left out.
+    pub(crate) incarnation: u32,
+    pub(crate) opening: u32,
+    pub(crate) process: Option<Process>,
+    pub(crate) paused_until_ms: u64,
+    pub(crate) has_lost_power: bool,
+    /// Whether its process ended in the middle of a step.
+    pub(crate) has_died_inside: bool,
+    pub(crate) turn_at_ms: Option<u64>,
+    /// A flaw: what was cut, and where it lay.
+    pub(crate) uncut: Option<(u64, Vec<u8>)>,
+}
+
+impl Node {
+    pub(crate) fn new(options: &Options, broker: usize) -> Self {
+        let clock = ManualClock::at(START_MS + options.drift_ppm[broker] * 10);
+        Self {
+            twin: TwinDisk::with_clock(clock.clone()),
+            clock,
+            drift_ppm: options.drift_ppm[broker],
+            clock_ms: 0,
+            lag_millionths: 0,
+            config: options.config(broker),
+            identity: None,
+            delays: [0; LEVELS],
+            kept_delays: [0; LEVELS],
+            delivered_to: 0,
+            heard: None,
+            incarnation: 0,
+            opening: 0,
+            process: None,
+            paused_until_ms: 0,
+            has_lost_power: false,
+            has_died_inside: false,
+            turn_at_ms: None,
+            uncut: None,
+        }
+    }
+
+    /// Brings the clock up to the true time.
+    pub(crate) fn pass_to(&mut self, now_ms: u64) {
+        let passed_ms = now_ms.saturating_sub(self.clock_ms);
+        self.clock_ms = now_ms;
+        let rate = 1_000_000u64.saturating_add_signed(self.drift_ppm);
+        let millionths = self.lag_millionths + passed_ms * rate;
+        self.lag_millionths = millionths % 1_000_000;
+        self.clock
+            .advance(Duration::from_millis(millionths / 1_000_000));
+    }
+
+    /// Opens the store and its file of epochs.
+    pub(crate) fn open(&self, how: OpenHow) -> Result<Opened> {
+        let (disk, clock) = (self.twin.clone(), self.clock.clone());
+        let store = Arc::new(Store::open(disk, clock, self.config.clone(), how)?);
+        let epochs = Arc::new(Epochs::open(&store, EPOCH_FILE.as_ref())?);
+        let confirmed = store.replica().confirmed();
+        Ok(Opened {
+            store,
+            epochs,
+            role: Role::Waiting,
+            has_led: false,
+            parked: Vec::new(),
+            wakes_on_growth: false,
+            seen: vec![0; super::sends::QUEUES.len()],
+            confirmed,
+        })
+    }
+
+    /// Its wall time.
+    pub(crate) fn now_ms(&self) -> i64 {
+        Clock::now_ms(&self.clock)
+    }
+
+    pub(crate) fn opened(&self) -> Option<&Opened> {
+        self.process.as_ref()?.opened.as_ref()
+    }
+
+    pub(crate) fn opened_mut(&mut self) -> Option<&mut Opened> {
+        self.process.as_mut()?.opened.as_mut()
+    }
+
+    pub(crate) fn store(&self) -> Option<&Arc<SimStore>> {
+        self.opened().map(|opened| &opened.store)
+    }
+
+    pub(crate) fn is_master(&self) -> bool {
+        let role = self.opened().map(|opened| &opened.role);
+        matches!(role, Some(Role::Master { .. }))
+    }
+}
