@@ -402,8 +402,9 @@ def test_a_slave_that_does_not_take_a_table_keeps_its_acknowledgement(tmp_path: 
     run_on("asyncio", run())
 
 
-async def unable(_text: bytes) -> None:
+async def unable(text: bytes) -> None:
     """Takes no table."""
+    del text
     raise MQError("the disk is full")
 
 
