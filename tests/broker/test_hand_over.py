@@ -266,7 +266,7 @@ def test_where_it_comes_to_nothing_the_master_goes_on(is_silent: bool, tmp_path:
 
 def test_what_is_not_passed_on_any_more_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
-        async with a_pair(tmp_path, handOverForwardMs="300") as them:
+        async with a_pair(tmp_path, handOverForwardMs="3000") as them:
             expect(await hand_over(them, 1), "member")
             assert (await until_over(them, 1))["phase"] == "done"
             await them.until_slave(1)
