@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -110,12 +111,19 @@ def roll(them: Group, broker: Broker) -> None:
     them.wait_for_in_sync(len(them.brokers))
 
 
+def counted(address: str) -> Counter[bytes]:
+    """Returns how often each message is at a broker."""
+    return Counter(pulled(address))
+
+
 def check(them: Group, sent: list[bytes]) -> None:
     """Checks that all replicas have the same, and what was acknowledged is among it, once each."""
     them.wait_until_equal()
     for each in them.brokers:
-        found = Counter(pulled(each.address))
-        assert set(sent) <= set(found)
+        # Readers of a slave see what its master has confirmed, a moment later.
+        found = eventually(partial(counted, each.address), lambda bodies: set(sent) <= set(bodies))
+        missing = set(sent) - set(found)
+        assert missing == set(), f"{len(missing)} of {len(sent)} are not at {each.address}"
         doubles = [body for body in sent if found[body] > 1]
         assert doubles == [], f"{len(doubles)} of {len(sent)} twice: {doubles[:5]}"
 
