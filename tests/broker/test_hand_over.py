@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Self
@@ -10,12 +11,15 @@ from typing import Any, Self
 import pytest
 
 from broker.test_controlled import Members, _high, members
+from broker.test_pop_batches import batch_body
 from broker.test_replication import SLAVE, name_server
-from live_broker import live
+from broker.transactional import COMMIT, ROLLBACK
+from live_broker import batch_fields, live
 from loops import run_on, until
 from mqcore.broker.replication.controller_messages import Answer, Ask, Purpose
 from mqcore.broker.table_followers import Follower
 from mqcore.errors import MQError
+from mqcore.model.message_ids import parse_offset_id
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command
 from mqcore.remoting import Client, OwnRequestCode, RequestCode, ResponseCode, expect
@@ -262,7 +266,7 @@ def test_where_it_comes_to_nothing_the_master_goes_on(is_silent: bool, tmp_path:
 
 def test_what_is_not_passed_on_any_more_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
-        async with a_pair(tmp_path, handOverForwardMs="300") as them:
+        async with a_pair(tmp_path, handOverForwardMs="3000") as them:
             expect(await hand_over(them, 1), "member")
             assert (await until_over(them, 1))["phase"] == "done"
             await them.until_slave(1)
@@ -402,8 +406,9 @@ def test_a_slave_that_does_not_take_a_table_keeps_its_acknowledgement(tmp_path: 
     run_on("asyncio", run())
 
 
-async def unable(_text: bytes) -> None:
+async def unable(text: bytes) -> None:
     """Takes no table."""
+    del text
     raise MQError("the disk is full")
 
 
@@ -431,3 +436,49 @@ def test_a_successor_that_dies_meanwhile_leaves_everything_as_it_was(tmp_path: P
             assert sorted(bodies(them, 1)) == sorted(body for body, _ in senders.answers)
 
     run_on("asyncio", run())
+
+
+def test_transactions_batches_and_delays_go_on_at_the_new_master(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_pair(tmp_path) as them:
+            halves = [
+                await half(them, 1, b"before-%d" % number, f"b{number}") for number in range(2)
+            ]
+            expect(await them.live(1).send("T", b"late", DELAY=1), "member")
+            expect(await hand_over(them, 1), "member")
+            assert (await until_over(them, 1))["phase"] == "done"
+            halves.append(await half(them, 1, b"after", "after"))
+            # Whoever began them, the former master is asked to end them.
+            for at, state in zip(halves, (COMMIT, ROLLBACK, COMMIT), strict=True):
+                ext = {
+                    "producerGroup": "pg",
+                    "tranStateTableOffset": at[0],
+                    "commitLogOffset": at[1],
+                    "commitOrRollback": state,
+                    "fromTransactionCheck": False,
+                    "msgId": "m",
+                }
+                expect(await them.live(1).call(RequestCode.END_TRANSACTION, ext), "member")
+            code, body = RequestCode.SEND_BATCH_MESSAGE, batch_body("first", "second")
+            batch = expect(await them.live(1).call(code, batch_fields("T"), body), "member")
+            assert batch.ext["msgId"].count(",") == 1
+            # The delayed one comes after its second, from the new master.
+            await until(lambda: _high(them, 2) == 5)
+            found = [b"after", b"before-0", b"first", b"late", b"second"]
+            assert sorted(bodies(them, 2)) == found
+            await until(lambda: _high(them, 1) == 5)
+            assert bodies(them, 1) == bodies(them, 2)
+
+    run_on("asyncio", run())
+
+
+async def half(them: Members, number: int, body: bytes, key: str) -> tuple[int, int]:
+    """Sends a half message to a member; returns its offset in the half queue, and in the log."""
+    properties = {"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": key}
+    text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+    ext = {"a": "pg", "b": "T", "c": "TBW102", "d": 1, "e": 0, "f": 4, "h": 0, "i": text}
+    ext |= {"g": int(time.time() * 1_000), "j": 0, "k": False, "m": False}
+    answer = await them.live(number).call(RequestCode.SEND_MESSAGE_V2, ext, body)
+    placed = parse_offset_id(expect(answer, "member").ext["msgId"])
+    assert placed is not None
+    return int(answer.ext["queueOffset"]), placed.physical_offset

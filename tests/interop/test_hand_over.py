@@ -5,12 +5,14 @@ ours, and unmodified official ones with their own settings.
 """
 
 import json
+import re
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -109,12 +111,19 @@ def roll(them: Group, broker: Broker) -> None:
     them.wait_for_in_sync(len(them.brokers))
 
 
+def counted(address: str) -> Counter[bytes]:
+    """Returns how often each message is at a broker."""
+    return Counter(pulled(address))
+
+
 def check(them: Group, sent: list[bytes]) -> None:
     """Checks that all replicas have the same, and what was acknowledged is among it, once each."""
     them.wait_until_equal()
     for each in them.brokers:
-        found = Counter(pulled(each.address))
-        assert set(sent) <= set(found)
+        # Readers of a slave see what its master has confirmed, a moment later.
+        found = eventually(partial(counted, each.address), lambda bodies: set(sent) <= set(bodies))
+        missing = set(sent) - set(found)
+        assert missing == set(), f"{len(missing)} of {len(sent)} are not at {each.address}"
         doubles = [body for body in sent if found[body] > 1]
         assert doubles == [], f"{len(doubles)} of {len(sent)} twice: {doubles[:5]}"
 
@@ -191,8 +200,35 @@ def test_a_rolling_restart_refuses_no_send_of_official_clients(
         finally:
             driver_53.close("rolled")
         by_go, failures_of_go = go.end()
+        # The same master for the controller, by the official tool, and for name servers.
+        shown = driver_53.mqadmin(
+            "getSyncStateSet", "-a", them.controller.address, "-b", BROKER_NAME
+        )
+        assert re.search(rf"#MasterAddr\s+{re.escape(master_of(them))}\s", shown), shown
         assert failures == []
         assert failures_of_go == []
         assert senders.failures == []
         assert len(by_go) > 100
         check(them, senders.sent + java + by_go)
+
+
+@pytest.mark.java
+@pytest.mark.matrix
+def test_an_official_slave_takes_the_role_over(tmp_path: Path) -> None:
+    official = official_software(OFFICIAL)
+    keys = SOON | {"allAckInSyncStateSet": "true", "handOverForwardMs": "20000"}
+    with group([OURS, official], tmp_path, keys, controller=official) as them:
+        ours, theirs = them.brokers
+        assert them.master() is ours
+        them.wait_for_in_sync(2)
+        eventually(lambda: master_of(them), lambda address: address == ours.address)
+        with our_senders(them.namesrv.address) as senders:
+            eventually(lambda: len(senders.sent), lambda count: count > 50)
+            done = hand_over(them)
+            assert done.returncode == 0, done.stderr
+            sent = len(senders.sent)
+            eventually(lambda: len(senders.sent), lambda count: count > sent + 50)
+            eventually(lambda: master_of(them), lambda address: address == theirs.address)
+            them.wait_for_in_sync(2)
+        assert senders.failures == []
+        check(them, senders.sent)

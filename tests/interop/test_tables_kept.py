@@ -1,7 +1,6 @@
 """What a master has just made is known to the one that is elected when it is killed at once."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +83,12 @@ def _check(kinds: list[str], rounds: int, root: Path) -> None:
     with group([OURS] * 3, root, SAFE, controller=OURS) as them:
         for number in range(rounds):
             for kind in kinds:
-                make, find = (partial(each, number=number) for each in KINDS[kind])
+                make, find = KINDS[kind]
                 master = them.master()
                 them.wait_for_in_sync(3)
-                make(master)
+                make(master, number)
                 master.program.kill()
-                find(them.master(master))
+                find(them.master(master), number)
                 master.program.start()
 
 

@@ -96,6 +96,7 @@ class PassingOn:
         self._state = state
         self._client = Client(version=state.version)
         self._changed = asyncio.Event()
+        self._elected = ""
         self._address = ""
         self._waiting = 0
         self._waiting_bytes = 0
@@ -125,6 +126,7 @@ class PassingOn:
         Where it is not within a time requests try it all the same: each is tried again for as long
         as it may wait.
         """
+        self._elected = address
         loop = asyncio.get_running_loop()
         end_s = loop.time() + _MASTER_S
         while not await self._leads(address):
@@ -132,7 +134,8 @@ class PassingOn:
                 _log.warning("%s was elected, and is no master that takes messages yet", address)
                 break
             await asyncio.sleep(_AGAIN_S)
-        if self._state.passes_on:
+        # Another one may have been elected since.
+        if self._state.passes_on and self._elected == address:
             self._address = address
             self._changed.set()
 

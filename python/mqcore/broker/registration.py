@@ -141,6 +141,7 @@ class Registrar(LinkEvents):
         self._renewals: dict[str, PeriodicTask] = {}
         self._lookup = NameServerLookup(state, self._follow)
         self._is_started = False
+        self._has_ended = False
         self._stays = False
 
     @property
@@ -175,6 +176,8 @@ class Registrar(LinkEvents):
 
     def renew(self) -> None:
         """Registers with every name server at once; begins to, where it has not yet."""
+        if self._has_ended:
+            return
         if not self._is_started:
             self.start()
             return
@@ -218,6 +221,7 @@ class Registrar(LinkEvents):
 
     async def stop(self) -> None:
         """Takes the broker out of every name server that is there."""
+        self._has_ended = True
         await self._lookup.stop()
         await self._tasks.stop()
         if not self._stays:
@@ -228,6 +232,7 @@ class Registrar(LinkEvents):
 
     async def abandon(self) -> None:
         """Ends without a word to any name server."""
+        self._has_ended = True
         await self._lookup.stop()
         await self._tasks.stop()
         await self._client.close()
