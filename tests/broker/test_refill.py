@@ -11,6 +11,8 @@ from interop.processes import free_port
 from live_broker import Live, live
 from loops import run_on, until
 from mqcore import Inspection
+from mqcore.broker.metrics import exposition
+from mqcore.broker.observation import snapshot
 from mqcore.broker.processors.replication import ha_status
 from mqcore.remoting import OwnRequestCode, ResponseCode
 
@@ -112,6 +114,8 @@ def test_after_a_kill_of_either_the_copy_goes_on(tmp_path: Path) -> None:
                     assert isinstance(shown, dict)
                     assert shown["refillTotalBytes"] + before == 7 * FILE
                     assert ha_status(master.broker.state)["fileCopies"]
+                    text = exposition(await snapshot(slave.broker.state))
+                    assert b"mqcore_refill_total_bytes" in text
                 await (slave if killed == "slave" else master).broker.abandon()
                 if killed == "master":
                     master = await rest.enter_async_context(live(tmp_path / "m", **keys))

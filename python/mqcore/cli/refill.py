@@ -91,7 +91,6 @@ def _move(directory: Path, settings: dict[str, str]) -> None:
 
 
 async def _filled(directory: Path, address: str, streams: int, settings: dict[str, str]) -> int:
-    from mqcore.broker.replication.following import ha_address_of
     from mqcore.broker.replication.refilling import Offer, Refilling, offer_of
     from mqcore.native import ReplicationEpochs, Store
     from mqcore.remoting import Client, RequestCode, expect
@@ -100,8 +99,7 @@ async def _filled(directory: Path, address: str, streams: int, settings: dict[st
         answer = await client.call(address, RequestCode.GET_BROKER_CONFIG, timeout_s=_TIMEOUT_S)
         theirs = expect(answer, address).body
         offer = await offer_of(client, address)
-    shipping = ha_address_of(address, theirs)
-    if offer.what is not Offer.GIVEN or not shipping:
+    if offer.what is not Offer.GIVEN:
         raise click.ClickException(
             f"{address} gives no whole files: it is no master of mqcore that slaves can reach"
         )
@@ -116,7 +114,8 @@ async def _filled(directory: Path, address: str, streams: int, settings: dict[st
                 f"the log of {directory} ends in the middle of a file: a slave goes on there by "
                 "itself; --set-aside begins anew"
             )
-        why = await _shown(refilling, shipping)
+        host = address.rpartition(":")[0]
+        why = await _shown(refilling, f"{host}:{offer.ha_port}")
         if why:
             raise click.ClickException(f"{why}; --set-aside begins anew")
         return store.stats().appended

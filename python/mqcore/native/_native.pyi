@@ -28,6 +28,7 @@ __all__ = [
     "Alteration",
     "Appended",
     "AppendedMany",
+    "BadRecord",
     "Blank",
     "BrokerSetView",
     "CallTable",
@@ -49,6 +50,7 @@ __all__ = [
     "EpochEntry",
     "FastPathConnection",
     "FastPathDrained",
+    "FileCopy",
     "FileSize",
     "Findings",
     "FrameForm",
@@ -115,10 +117,12 @@ __all__ = [
     "gil_counts",
     "index_capacity",
     "native_request_codes",
+    "next_bad_record",
     "note_fork",
     "parse_relaxed_json",
     "queue_units",
     "rebuild",
+    "replace_bad_record",
     "settings",
     "sql_fault",
     "stored_units",
@@ -2443,8 +2447,8 @@ class ReplicationMaster:
     def slaves(self) -> list[SlaveState]:
         """Returns the slaves that are connected."""
 
-    def copies(self) -> list[tuple[str, int]]:
-        """Returns who copies whole files of the log: the address, and bytes that were sent."""
+    def copies(self) -> list[FileCopy]:
+        """Returns who copies whole files of the log."""
 
     def take_ended(self) -> list[EndedLink]:
         """Takes the links that have ended."""
@@ -2511,6 +2515,21 @@ class ReplicationSlave:
 
     def stop(self) -> None:
         """Closes the connection and ends its thread. Does nothing without one."""
+
+@final
+class FileCopy:
+    """Somebody who copies whole files of a master's log.
+
+    Attributes:
+        address: The address.
+        sent_bytes: Bytes that were sent.
+    """
+
+    __match_args__ = ("address", "sent_bytes")
+    @property
+    def address(self) -> str: ...
+    @property
+    def sent_bytes(self) -> int: ...
 
 @final
 class BadRecord:

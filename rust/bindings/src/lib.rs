@@ -166,7 +166,7 @@ mod _native {
     use crate::refill::{RefillProgress, ReplicationRefill};
     #[pymodule_export]
     use crate::replication::{
-        EndedLink, ReplicationMaster, ReplicationSlave, SlaveProgress, SlaveState,
+        EndedLink, FileCopy, ReplicationMaster, ReplicationSlave, SlaveProgress, SlaveState,
     };
     #[pymodule_export]
     use crate::settings::settings;

@@ -9,7 +9,7 @@ use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_replica::{QuorumRule, Timing};
-use mqcore_shipping::{Ended, Epochs, Master, Shipping, Slave, SlaveStanding};
+use mqcore_shipping::{CopyStanding, Ended, Epochs, Master, Shipping, Slave, SlaveStanding};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -54,6 +54,14 @@ frozen! {
         is_learner: bool,
         /// Whether what it reports counts: not of somebody who is no member.
         counts: bool,
+    }
+
+    /// Somebody who copies whole files of a master's log.
+    FileCopy {
+        /// The address.
+        address: String,
+        /// Bytes that were sent.
+        sent_bytes: u64,
     }
 
     /// How a slave follows its master. Positions are physical offsets (bytes of the log).
@@ -337,11 +345,13 @@ impl ReplicationMaster {
     }
 
     /// Who copies whole files, and how many bytes were sent to each.
-    fn copies(&self, py: Python<'_>) -> Vec<(String, u64)> {
+    fn copies(&self, py: Python<'_>) -> Vec<FileCopy> {
         let all = gil_call(py, Gil::Kept, || self.inside.copies());
-        all.into_iter()
-            .map(|copy| (copy.address, copy.sent_bytes))
-            .collect()
+        let copy = |standing: CopyStanding| FileCopy {
+            address: standing.address,
+            sent_bytes: standing.sent_bytes,
+        };
+        all.into_iter().map(copy).collect()
     }
 
     /// Takes the links that have ended.

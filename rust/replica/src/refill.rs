@@ -246,7 +246,7 @@ impl RefillPlan {
     }
 
     /// A file was copied.
-    pub fn copied(&mut self, base: u64) {
+    pub fn note_copied(&mut self, base: u64) {
         self.copied.insert(base);
     }
 
@@ -260,7 +260,7 @@ impl RefillPlan {
     }
 
     /// It was taken.
-    pub fn taken(&mut self, base: u64) {
+    pub fn note_taken(&mut self, base: u64) {
         self.copied.remove(&base);
         self.log_end = base + self.file_len_bytes;
     }
@@ -336,20 +336,20 @@ mod tests {
             (plan.take(), plan.take(), plan.take()),
             (Some(2_000), Some(3_000), None)
         );
-        plan.copied(3_000);
+        plan.note_copied(3_000);
         assert_eq!(plan.ready(), None, "the one before it is not there");
         plan.give_back(2_000);
         assert_eq!(plan.take(), Some(2_000));
-        plan.copied(2_000);
+        plan.note_copied(2_000);
         for base in [2_000, 3_000] {
             assert_eq!(plan.ready(), Some(base));
-            plan.taken(base);
+            plan.note_taken(base);
         }
         assert_eq!((plan.ready(), plan.log_end()), (None, 4_000));
         for base in [4_000, 5_000] {
             assert_eq!(plan.take(), Some(base));
-            plan.copied(base);
-            plan.taken(base);
+            plan.note_copied(base);
+            plan.note_taken(base);
         }
         assert!(plan.is_over() && plan.take().is_none());
         plan.grow_to(7_000);

@@ -35,12 +35,8 @@ impl SlaveLink {
 
     /// Makes a learner of it: no send ever counts it, whoever the master is. Classic replication has no word
     /// for that: behind its request it reports 0, that it holds nothing.
-    #[must_use]
-    pub fn learning(self) -> Self {
-        Self {
-            is_learner: true,
-            ..self
-        }
+    pub fn learn(&mut self) {
+        self.is_learner = true;
     }
 
     /// Notes that something came. To be called once for what was read, before [`SlaveLink::feed`].
@@ -163,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_learner_asks_for_what_it_lacks_and_acknowledges_nothing() {
-        let mut link = SlaveLink::new(100, false, TIMING, 0).learning();
+        let mut link = SlaveLink::new(100, false, TIMING, 0);
+        link.learn();
         assert_eq!(link.report(100, 0), Some(report(100)));
         taken(&mut link, &[&frame(100, b"abc")]).unwrap();
         assert_eq!(link.report(103, 1), Some(report(0)));

@@ -15,7 +15,8 @@ use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{Store, WholeRecords};
 use mqcore_replica::refill::FROM_START;
 use mqcore_replica::{
-    AutoSwitchSlaveLink, Followed, Introduction, LinkFault, Received, RecordWalk, SlaveLink, Timing,
+    AutoSwitchSlaveLink, EpochEntry, Followed, Introduction, LinkFault, Received, RecordWalk,
+    SlaveLink, Timing,
 };
 
 use crate::epochs::Epochs;
@@ -102,7 +103,7 @@ pub struct Follower<D: Disk, C: Clock> {
     /// Since when the master has sent nothing but that it goes on there, before our log ends.
     ends_before_since_ms: Option<u64>,
     cut_at: Option<u64>,
-    /// Whether the master is to be asked for its log from the first byte on, before the first report.
+    /// Whether the master is to be asked for all of its log, before the first report.
     asks_early: bool,
 }
 
@@ -136,23 +137,20 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         }
     }
 
-    /// Asks a master that gives whole files for its log from the first byte on, where ours holds nothing; in
-    /// classic replication.
+    /// Asks a master that gives whole files for all of its log, where ours holds nothing.
     #[must_use]
-    pub fn from_start(self) -> Self {
-        let is_classic = matches!(self.link, Link::Classic(_));
-        let asks_early = is_classic && self.store.replica().appended() == 0;
-        Self { asks_early, ..self }
+    pub fn from_start(mut self) -> Self {
+        self.asks_early = self.store.replica().appended() == 0;
+        self
     }
 
     /// Makes a learner of it, in classic replication; under a controller it introduces itself as one.
     #[must_use]
-    pub fn learning(self) -> Self {
-        let link = match self.link {
-            Link::Classic(link) => Link::Classic(link.learning()),
-            link @ Link::AutoSwitch { .. } => link,
-        };
-        Self { link, ..self }
+    pub fn learning(mut self) -> Self {
+        if let Link::Classic(link) = &mut self.link {
+            link.learn();
+        }
+        self
     }
 
     /// Follows under a controller, over a connection that has just been made.
@@ -190,8 +188,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     /// # Blocking
     /// As [`Follower::came`].
     pub fn begin(&mut self) -> Result<(), String> {
-        // Where nothing is compared the first report names the end of the log, and masters of others take it
-        // for an acknowledgement.
+        // The first report may name the end of the log: masters of others take it for an acknowledgement.
         if self.make_durable()? {
             Ok(())
         } else {
@@ -354,11 +351,8 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         if now_ms.saturating_sub(since_ms) <= ENDS_BEFORE_MS {
             return Ok(());
         }
-        let fault = LinkFault::EndsBefore {
-            offset: came_to,
-            end: self.compared_to,
-        };
-        Err(fault.to_string())
+        let (offset, end) = (came_to, self.compared_to);
+        Err(LinkFault::EndsBefore { offset, end }.to_string())
     }
 
     /// Compares what the master sends of what we hold with that; what is behind it.
@@ -398,10 +392,8 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         let noted = match followed {
             Followed::Agreed(Some(epoch)) => joining.epochs.forget_behind_epoch(*epoch),
             Followed::Epoch(entry) if entry.start > self.store.replica().appended() => {
-                return Err(format!(
-                    "epoch {} begins at {}, in the middle of a record",
-                    entry.epoch, entry.start
-                ));
+                let EpochEntry { epoch, start } = entry;
+                return Err(format!("epoch {epoch} begins at {start}, in a record"));
             }
             Followed::Epoch(entry) => joining.epochs.append(*entry),
             Followed::Agreed(None) | Followed::Log(_) => Ok(()),

@@ -152,7 +152,7 @@ impl<D: Disk, C: Clock> Refill<D, C> {
         match fetched {
             Ok(store_ms) => {
                 self.state.lock().times.insert(base, store_ms);
-                self.with_plan(|plan| plan.copied(base));
+                self.with_plan(|plan| plan.note_copied(base));
                 self.adopt_ready()
             }
             Err(why) => {
@@ -202,7 +202,7 @@ impl<D: Disk, C: Clock> Refill<D, C> {
             self.adopt(base, store_ms, &state.epochs)
                 .map_err(|error| error.to_string())?;
             if let Some(plan) = &mut state.plan {
-                plan.taken(base);
+                plan.note_taken(base);
                 state.progress.log_end = plan.log_end();
             }
         }

@@ -5,7 +5,7 @@ Knows the bodies of the requests; nothing of connections.
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from mqcore.broker.replication.refilling import LOG_START
+from mqcore.broker.replication.refilling import HA_PORT, LOG_START
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.relaxed_json import compact
@@ -75,7 +75,8 @@ class Replication:
                 "no slave is served here now", code=ResponseCode.SERVICE_NOT_AVAILABLE
             )
         start = self._state.store.stats().log_start
-        return request.answer(ext={LOG_START: str(start)})
+        port = self._state.replicas.port
+        return request.answer(ext={LOG_START: str(start), HA_PORT: str(port)})
 
     def min_id_changed(self, request: Request) -> Command:
         """905: another broker has the smallest id of the group, says a name server."""
@@ -165,8 +166,8 @@ def ha_status(state: BrokerState) -> dict[str, object]:
         "haConnectionInfo": connections,
         # Ours, as `lagMs`: who copies whole files, and how much each was sent.
         "fileCopies": [
-            {"addr": address, "sentBytes": sent}
-            for address, sent in (() if replicas.master is None else replicas.master.copies())
+            {"addr": each.address, "sentBytes": each.sent_bytes}
+            for each in (() if replicas.master is None else replicas.master.copies())
         ],
         "inSyncSlaveNums": sum(bool(each["inSync"]) for each in connections),
         "master": state.role.is_master,

@@ -15,7 +15,7 @@ from mqcore.errors import MQError
 from mqcore.native import RefillProgress, ReplicationEpochs, ReplicationRefill, Store
 from mqcore.remoting import Client, OwnRequestCode, ResponseCode
 
-__all__ = ["LOG_START", "Offer", "Offered", "RefillFigures", "Refilling", "offer_of"]
+__all__ = ["HA_PORT", "LOG_START", "Offer", "Offered", "RefillFigures", "Refilling", "offer_of"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -30,6 +30,8 @@ _MS_PER_S = 1_000
 
 # Where the log of a master begins, in its answer.
 LOG_START = "logStart"
+# Where slaves connect.
+HA_PORT = "haPort"
 
 
 class Offer(Enum):
@@ -47,10 +49,12 @@ class Offered:
     Attributes:
         what: Whether it gives whole files.
         log_start: First physical offset of its log; 0 where the answer has none.
+        ha_port: Where slaves connect; 0 where the answer has none.
     """
 
     what: Offer
     log_start: int = 0
+    ha_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +97,14 @@ async def offer_of(client: Client, address: str) -> Offered:
     except MQError:
         return Offered(Offer.LATER)
     if answer.code == ResponseCode.SUCCESS:
-        start = answer.ext.get(LOG_START, "")
-        return Offered(Offer.GIVEN, int(start) if start.isdecimal() else 0)
+        start, port = (_number(answer.ext.get(name, "")) for name in (LOG_START, HA_PORT))
+        return Offered(Offer.GIVEN, start, port)
     is_late = answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
     return Offered(Offer.LATER if is_late else Offer.UNKNOWN)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else 0
 
 
 class Refilling:
