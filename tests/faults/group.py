@@ -23,6 +23,7 @@ from interop.processes import free_port
 from interop.replicated import SMALL, end_of, log_of
 from interop.servers import OURS, Program, Servers, prepared
 from mqcore import Inspection
+from mqcore.model.relaxed_json import parse_object
 
 TOPIC = "Faults"
 # Bytes of a body that are its id.
@@ -121,8 +122,23 @@ def state_of(name: str, store: Path, *, are_stopped: bool) -> Replica:
         if begin < end:
             log[begin] = hashlib.sha256(content[: end - begin]).hexdigest()
     problems = list(map(str, inspection.verify().problems)) if are_stopped else []
+    offsets = offsets_of(store) if are_stopped else {}
     reigns = {epoch: Reign(begin, frozenset(writers[epoch])) for epoch, begin in epochs}
-    return Replica(name, queues, log, problems, reigns=reigns)
+    return Replica(name, queues, log, problems, offsets=offsets, reigns=reigns)
+
+
+def offsets_of(store: Path) -> dict[tuple[str, Queue], int]:
+    """Returns the offsets that consumers have committed, as a stopped broker has written them."""
+    try:
+        text = (store / "config" / "consumerOffset.json").read_bytes()
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for key, queues in parse_object(text)["offsetTable"].items():
+        topic, _, group = key.partition("@")
+        if topic == TOPIC:
+            found.update({(group, (topic, int(at))): offset for at, offset in queues.items()})
+    return found
 
 
 def epochs_of(store: Path) -> list[tuple[int, int]]:
