@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
@@ -61,6 +62,8 @@ _METRICS_HOST = "127.0.0.1"
 _STORE_POPS_ATTEMPTS = 500
 # A sync takes about this long.
 _PARKED_LOOK_S = 0.002
+# A part that is there while a broker serves.
+_Part = TypeVar("_Part")
 
 
 class Broker:
@@ -131,23 +134,17 @@ class Broker:
     @property
     def rounds(self) -> Rounds:
         """What is done now and then; there while the broker serves."""
-        if self._rounds is None:
-            raise RuntimeError("the broker does not serve")
-        return self._rounds
+        return _serving(self._rounds)
 
     @property
     def timer_rounds(self) -> TimerRounds:
         """When the timers are looked at; there while the broker serves."""
-        if self._services is None:
-            raise RuntimeError("the broker does not serve")
-        return self._services.timers
+        return _serving(self._services).timers
 
     @property
     def pop_rounds(self) -> PopRounds:
         """When check points of pops are looked at; there while the broker serves."""
-        if self._services is None:
-            raise RuntimeError("the broker does not serve")
-        return self._services.pops
+        return _serving(self._services).pops
 
     @property
     def switch(self) -> RoleSwitch:
@@ -159,19 +156,15 @@ class Broker:
     @property
     def passing_on(self) -> PassingOn:
         """What takes requests for the master while another broker is; there while it serves."""
-        if self._passing_on is None:
-            raise RuntimeError("the broker does not serve")
-        return self._passing_on
+        return _serving(self._passing_on)
 
     @property
     def hand_over_parts(self) -> HandOverParts:
         """What a hand-over works on; there while the broker serves."""
-        if self._services is None:
-            raise RuntimeError("the broker does not serve")
         return HandOverParts(
             self.state,
             self._opened_persistence(),
-            self._services,
+            _serving(self._services),
             self.passing_on,
             self._store_open,
         )
@@ -486,6 +479,12 @@ class Broker:
             unsynced,
             "" if was_clean or self.settings.mounted_dir else "; the next start recovers",
         )
+
+
+def _serving(part: _Part | None) -> _Part:
+    if part is None:
+        raise RuntimeError("the broker does not serve")
+    return part
 
 
 def _log_recovery(store: Store) -> None:
