@@ -149,9 +149,7 @@ class Broker:
     @property
     def switch(self) -> RoleSwitch:
         """What gives it another role; there while the broker serves, under a controller."""
-        if self._switch is None:
-            raise RuntimeError("the broker does not serve, or has no controller")
-        return self._switch
+        return _serving(self._switch)
 
     @property
     def passing_on(self) -> PassingOn:
