@@ -9,6 +9,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::{Standby, Store};
+use mqcore_replica::auto_master::CONFIRM_HEARTBEAT_MS;
 use mqcore_replica::{
     AutoSwitchMasterLink, EpochTable, FlowLimit, LogSpan, MasterLink, Members, QuorumRule, Source,
     Standing, Timing, Waits, quorum,
@@ -341,6 +342,10 @@ impl<D: Disk, C: Clock, S: Read + Write> Slaves<D, C, S> {
         }
         if now_ms < self.resettle_until_ms || decision.begins_to_join {
             wait_ms = wait_ms.min(RESETTLE_INTERVAL_MS);
+        }
+        if !self.peers.is_empty() && replica.confirmed() < decision.confirmed.unwrap_or(log.end) {
+            // The disk here does not have it yet; slaves are to learn soon when it has.
+            wait_ms = wait_ms.min(CONFIRM_HEARTBEAT_MS);
         }
         if log.start > self.log_start {
             self.log_start = log.start;

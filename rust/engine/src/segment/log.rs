@@ -120,10 +120,11 @@ impl<D: Disk> LogFiles<D> {
         limit.min(self.confirmed.load(Ordering::Acquire))
     }
 
-    /// End of what is confirmed: where readers must stop, or the end of the log.
+    /// End of what is confirmed: where readers must stop, or the end of the log. With synchronous flush nothing
+    /// is that the disk here has not: a slave would let its readers see what this log may lose.
     #[must_use]
     pub fn confirmed_end(&self) -> u64 {
-        self.confirmed.load(Ordering::Acquire).min(self.readable())
+        self.dispatch_limit()
     }
 
     /// Latches the first failure and wakes everyone who waits for what cannot come any more.

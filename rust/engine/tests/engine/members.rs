@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use mqcore_engine::clock::ManualClock;
-use mqcore_engine::config::StoreConfig;
+use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_engine::disk::twin::{Bound, TwinDisk};
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::store::{OpenHow, Store, WholeRecords};
@@ -81,6 +81,28 @@ fn a_member_takes_nothing_before_it_leads_and_again_once_it_follows() {
     assert!(append(&store, 1).is_err());
     lead(&store);
     assert_eq!(append(&store, 2).unwrap().1, 1);
+}
+
+#[test]
+fn nothing_is_confirmed_that_the_disk_has_not_with_synchronous_flush() {
+    let mut config = config();
+    config.flush_disk_type = FlushDiskType::Sync;
+    let clock = ManualClock::at(1_000_000_000);
+    let store = Store::open(TwinDisk::new(), clock, config, OpenHow::RefuseDamage).unwrap();
+    lead(&store);
+    let (first, _) = append(&store, 1).unwrap();
+    store.durability().flush().unwrap();
+    let (second, _) = append(&store, 2).unwrap();
+    assert_eq!(
+        store.replica().confirmed(),
+        first,
+        "nobody waits for a slave"
+    );
+    store.replica().confirm(Some(second));
+    assert_eq!(store.replica().confirmed(), first);
+    store.durability().flush().unwrap();
+    assert_eq!(store.replica().confirmed(), second);
+    store.abandon();
 }
 
 #[test]
