@@ -50,6 +50,8 @@ class Replicas:
     """The replication of one broker.
 
     Attributes:
+        controller_id: The id of the broker at its controller; 0 without one, and before it has a
+            role.
         port: Where slaves connect; 0 while nothing listens.
         master: Ships the log, on a master that is listened to.
         slave: Follows the log of a master, on a slave.
@@ -62,6 +64,7 @@ class Replicas:
         synced_ms: When the tables of the master were taken last; 0 for never.
     """
 
+    controller_id: int = 0
     port: int = 0
     master: ReplicationMaster | None = None
     slave: ReplicationSlave | None = None
