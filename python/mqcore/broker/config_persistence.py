@@ -398,7 +398,8 @@ def _required(state: BrokerState) -> frozenset[int] | None:
     if not role.is_controlled:
         return None
     in_sync = master.sync_state()
-    return frozenset(in_sync.members) | frozenset(in_sync.asked)
+    members = frozenset(in_sync.members) | frozenset(in_sync.asked)
+    return members - {state.replicas.controller_id}
 
 
 def _refuse_lacking(lacking: list[str]) -> None:

@@ -81,6 +81,8 @@ class Replicas:
     """The replication of one broker.
 
     Attributes:
+        controller_id: The id of the broker at its controller; 0 without one, and before it has a
+            role.
         port: Where slaves connect; 0 while nothing listens.
         master: Ships the log, on a master that is listened to.
         slave: Follows the log of a master, on a slave.
@@ -95,6 +97,7 @@ class Replicas:
         acting: Of a group with acting masters: what makes one of a slave.
     """
 
+    controller_id: int = 0
     port: int = 0
     master: ReplicationMaster | None = None
     slave: ReplicationSlave | None = None

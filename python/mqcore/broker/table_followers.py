@@ -28,6 +28,10 @@ MODES: Final = "modes"
 _FOLLOWERS_MAX: Final = 16
 # Between two looks whether who does not answer is still required.
 _LOOK_S: Final = 0.5
+# A slave of mqcore names its connection within a part of a second: so long one that is required and
+# has named none is waited for. After that it is an official one, which nobody waits for.
+_NAMES_S: Final = 1.0
+_AGAIN_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,10 @@ class TableFollowers:
         """
         self._required = required
         self._known: dict[str, Follower] = {}
+        # Ids at the controller that were required lately: since when, and of which it is known that
+        # they are of mqcore.
+        self._since_s: dict[int, float] = {}
+        self._ours: set[int] = set()
         self._tasks: set[asyncio.Task[bool]] = set()
 
     def note(self, follower: Follower) -> bool:
@@ -65,6 +73,7 @@ class TableFollowers:
         if follower.address not in self._known and len(self._known) >= _FOLLOWERS_MAX:
             return False
         self._known[follower.address] = follower
+        self._ours.add(follower.controller_id)
         return True
 
     def _forget_lost(self) -> None:
@@ -105,9 +114,11 @@ class TableFollowers:
         Returns:
             The addresses of those that were required to the end and do not have them.
         """
-        self._forget_lost()
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
+        unnamed = await self._until_named(end_s)
+        if unnamed:
+            return [f"broker {each}" for each in sorted(unnamed)]
         waiting = {self._begin(each, tables, timeout_s): each for each in self._known.values()}
         while needed := {task for task, each in waiting.items() if self._is_required(each)}:
             left_s = min(_LOOK_S, end_s - loop.time())
@@ -123,6 +134,35 @@ class TableFollowers:
                     left_s = max(0.0, end_s - loop.time())
                     waiting[self._begin(again, tables, left_s)] = again
         return []
+
+    async def _until_named(self, end_s: float) -> set[int]:
+        """Waits for connections of slaves that are required; returns the ids of ours without one.
+
+        One that has just come into the set, or whose connection has ended, names one soon.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            self._forget_lost()
+            required = self._required() or frozenset()
+            for each in self._since_s.keys() - required:
+                del self._since_s[each]
+                self._ours.discard(each)
+            named = {each.controller_id for each in self._known.values()}
+            for each in required:
+                self._since_s.setdefault(each, loop.time())
+            unnamed = {
+                each
+                for each in required - named
+                if each in self._ours or loop.time() - self._since_s[each] < _NAMES_S
+            }
+            if not unnamed:
+                return unnamed
+            if loop.time() >= end_s:
+                unnamed &= self._ours
+                # It may have become another one's: that is found out anew.
+                self._ours -= unnamed
+                return unnamed
+            await asyncio.sleep(_AGAIN_S)
 
     def _begin(
         self, follower: Follower, tables: Collection[str], timeout_s: float

@@ -64,6 +64,8 @@ _PERIOD_S = 10.0
 _FIRST_S = 1.0
 # While the master is not known, or does not answer.
 _RETRY_S = 1.0
+# While the master does not know us: changes that it acknowledges wait for that.
+_NAME_S = 0.1
 # Offsets that are handed to the master in a round: a second's work at most; the rest has the next.
 _HANDED_MAX = 4_096
 # Offsets of a master of mqcore are asked for this often, and it is looked for topics that are in no
@@ -139,7 +141,7 @@ class MetadataSync:
                 self._follow,
                 period_s=lambda: _OFFSETS_S,
                 first_s=0.0,
-                retry_s=_RETRY_S,
+                retry_s=_NAME_S,
                 report=report_as("the master does not notify of its tables"),
             ),
             every(
@@ -182,6 +184,8 @@ class MetadataSync:
             self._is_notified = answer.code == ResponseCode.SUCCESS
             if self._is_notified or answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 self._known_on = link
+            else:
+                return _NAME_S
         if await asyncio.to_thread(self._has_unknown):
             await self.sync()
         elif self._is_notified:

@@ -106,6 +106,7 @@ class Replication:
             AddressError: The port for slaves cannot be listened on.
             StoreError: The log cannot be led: see `ReplicationMaster.lead`.
         """
+        self._state.replicas.controller_id = own_id
         if self._listener is not None:
             await self._listener.lead(order)
             return
