@@ -195,9 +195,8 @@ def test_a_slave_is_promoted_where_it_is_and_the_old_master_comes_back(tmp_path:
             await them.until_in_sync(1, 2)
             await them.send(2, 10, 150)
             wanted = [b"%06d" % at for at in range(160)]
-            await until(lambda: _high(them, 2) == 160)
+            await until(lambda: _high(them, 1) == _high(them, 2) == 160)
             assert await them.bodies(2) == wanted
-            await until(lambda: _high(them, 1) == 160)
             assert await them.bodies(1) == wanted
 
     run_on("asyncio", run())
