@@ -145,7 +145,7 @@ def test_a_slave_acts_and_its_master_takes_over_again(tmp_path: Path) -> None:
     run_on("asyncio", run())
 
 
-def test_a_broker_tells_its_name_server_that_it_may_be_stood_in_for(tmp_path: Path) -> None:
+def test_a_registration_allows_that_a_slave_acts(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path / "a", **ACTING, brokerNotActiveTimeoutMillis="7000") as broker:
             header = register_header(broker.broker.state)
@@ -164,13 +164,13 @@ def test_a_broker_tells_its_name_server_that_it_may_be_stood_in_for(tmp_path: Pa
     run_on("asyncio", run())
 
 
-def test_a_slave_is_told_of_its_master_in_such_a_group_alone(tmp_path: Path) -> None:
-    told = {"masterHaAddress": "10.0.0.1:10912", "masterAddress": "10.0.0.1:10911"}
+def test_a_slave_hears_of_its_master_in_such_a_group_alone(tmp_path: Path) -> None:
+    master = {"masterHaAddress": "10.0.0.1:10912", "masterAddress": "10.0.0.1:10911"}
 
     async def run() -> None:
-        for keys, expected in ((ACTING, told["masterHaAddress"]), ({}, "")):
+        for keys, expected in ((ACTING, master["masterHaAddress"]), ({}, "")):
             async with live(tmp_path / str(len(keys)), **keys, **SLAVE) as slave:
-                answer = await slave.call(RequestCode.EXCHANGE_BROKER_HA_INFO, told)
+                answer = await slave.call(RequestCode.EXCHANGE_BROKER_HA_INFO, master)
                 expect(answer, slave.address)
                 assert slave.broker.state.replicas.master_ha_address == expected
                 changed = {"minBrokerId": 0, "brokerName": "b", "minBrokerAddr": "127.0.0.1:1"}

@@ -161,7 +161,7 @@ def test_strangers_are_refused_where_that_is_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keys", [{"haStrangers": "count"}, {"namesrvAddr": ""}])
-def test_where_nobody_can_tell_who_is_a_member_everybody_counts_as_officially(
+def test_where_nobody_knows_who_is_a_member_everybody_counts_as_officially(
     tmp_path: Path, keys: dict[str, str]
 ) -> None:
     async def run() -> None:

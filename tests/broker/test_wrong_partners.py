@@ -74,7 +74,7 @@ def test_the_settings_of_a_broker_are_read_however_they_are_written() -> None:
     assert holder_of({"brokerAddrTable": 7}, "b", "0") == ""
 
 
-def test_a_slave_in_controller_mode_is_told_that_its_master_is_in_none(
+def test_a_slave_in_controller_mode_is_refused_by_a_master_in_none(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
@@ -117,7 +117,7 @@ def test_a_slave_of_another_cluster_is_refused_and_nothing_of_it_changes(
 
 
 @pytest.mark.parametrize("begin", [-1, 1 << 62])
-def test_a_slave_that_asks_for_a_place_in_no_log_is_cut_and_gets_nothing(
+def test_a_slave_that_asks_for_an_offset_in_no_log_is_cut_and_gets_nothing(
     tmp_path: Path, begin: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:

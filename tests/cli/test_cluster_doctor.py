@@ -1,4 +1,4 @@
-"""`mqcore doctor --cluster`: what it says about clusters that promise more than they keep."""
+"""`mqcore doctor --cluster`: what it finds in clusters that promise more than they keep."""
 
 import asyncio
 import json
@@ -195,7 +195,7 @@ def test_what_could_be_better_is_named_with_what_to_do(
     assert words in found[name], found
 
 
-def test_brokers_of_ours_are_judged_by_what_they_do() -> None:
+def test_brokers_of_ours_are_checked_by_what_they_do() -> None:
     ours = {**GOOD, "inSyncReplicas": "1", "haStrangers": "refuse", "bindAddress": "0.0.0.0"}
     assert advised(pair({"config": ours, "is_port_open": True})) == {}
     ours["haStrangers"] = "serve"
@@ -210,7 +210,7 @@ def test_the_clock_of_a_broker_is_read_from_its_figures() -> None:
     assert clock_of({}) is None
 
 
-def test_a_cluster_of_ours_is_asked_and_judged(tmp_path: Path) -> None:
+def test_a_cluster_of_ours_is_asked_and_checked(tmp_path: Path) -> None:
     async def run() -> tuple[int, Any]:
         port = str(free_port())
         async with (

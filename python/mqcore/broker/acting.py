@@ -1,7 +1,7 @@
 """A slave that acts for its master while that is gone, without remote escape (RIP-32).
 
-All brokers of the name tell name servers every second that they live, and ask who of them does.
-While the master is gone its slave with the smallest id stands in: name servers show it to clients
+All brokers of the name report to name servers every second, and ask who of them is alive.
+While the master is gone its slave with the smallest id acts: name servers show it to clients
 as id 0, for reading, offsets and locks of queues. It stores nothing, so nothing that the master
 would deliver is delivered until that is back: an official slave tries, fails and tries again.
 
@@ -118,7 +118,7 @@ class Acting:
         await asyncio.gather(*(self._beat_to(each) for each in self._state.name_servers))
 
     async def _beat_to(self, name_server: str) -> None:
-        """Tells one name server that we live, as one of 4.9 understands it where that is set."""
+        """Reports to one name server, as one of 4.9 understands it where that is set."""
         state = self._state
         settings = state.settings
         ext = {
@@ -174,8 +174,8 @@ class Acting:
                 code = RequestCode.EXCHANGE_BROKER_HA_INFO
                 answer = expect(await self._client.call(address, code), address)
             except MQError as error:
-                # Its registration tells, too.
-                _log.debug("the master %s does not tell its port: %s", address, error.message)
+                # The answer to a registration has it, too.
+                _log.debug("the master %s does not name its port: %s", address, error.message)
                 return
             ha_address = answer.ext.get("masterHaAddress", "")
         self._state.replicas.learn(address, ha_address)
@@ -197,7 +197,7 @@ async def ask_members(client: Client, state: BrokerState) -> dict[int, str] | No
                 return {}
             found = parse_object(expect(answer, name_server).body)
         except MQError as error:
-            _log.debug("%s does not tell who lives: %s", name_server, error.message)
+            _log.debug("%s does not name who lives: %s", name_server, error.message)
             continue
         return read(found, settings.cluster, settings.name)
     return None

@@ -132,7 +132,7 @@ class GoingOnline:
         """Returns when a slave is connected to its master.
 
         Raises:
-            MQError: The master does not tell where it ships its log.
+            MQError: The master does not name where it ships its log.
             TimeoutError: It is not connected in time.
         """
         code, replicas = RequestCode.EXCHANGE_BROKER_HA_INFO, self._state.replicas
@@ -208,7 +208,7 @@ def later_offsets(
 ) -> dict[tuple[str, int], int]:
     """Returns the offsets of a slave that are beyond ours, by key and queue.
 
-    Those that are less were committed before what we have. Those of the broker's own groups say
+    Those that are less were committed before what we have. Those of the broker's own groups show
     what was delivered, and a slave that acts delivers nothing.
     """
     return {

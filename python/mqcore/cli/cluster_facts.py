@@ -1,4 +1,4 @@
-"""What name servers, brokers and controllers of a cluster tell about themselves, as values.
+"""What name servers, brokers and controllers of a cluster report of themselves, as values.
 
 Asks and parses; judges nothing. Who does not answer is a fact, too. Changes nothing: the port for
 slaves is connected to and left without a byte.
@@ -52,7 +52,7 @@ class BrokerFacts:
         failure: Why it did not answer; empty where it did.
         config: Its settings (26).
         runtime: Its figures (28).
-        replication: How far its slaves are, or how it follows (907); None where it cannot tell.
+        replication: How far its slaves are, or how it follows (907); None of one of 4.9.
         topics_version: The version of its table of topics (21), in one text.
         is_port_open: Whether its port for slaves takes a connection from here.
         skew_ms: How far its clock is ahead of ours at least, negative where it is behind; None
@@ -93,7 +93,7 @@ class BrokerFacts:
 
     @property
     def end(self) -> int | None:
-        """Where its log ends; None where it does not tell."""
+        """Where its log ends; None where it does not report it."""
         text = self.runtime.get("commitLogMaxOffset", "")
         return int(text) if text.isdigit() else None
 
@@ -174,7 +174,7 @@ async def gathered(ways: Transport, name_servers: tuple[str, ...]) -> ClusterFac
     """
     tables = await asyncio.gather(*(_table_of(ways, each) for each in name_servers))
     if all(table is None for table in tables):
-        # It says which, and why.
+        # Its error names them, and why.
         await ways.cluster()
     clusters: dict[tuple[str, int, str], str] = {}
     holders: dict[str, Mapping[tuple[str, int], str] | None] = {}

@@ -1,4 +1,4 @@
-"""Judges what a cluster tells about itself: settings that promise more than they keep, and trouble.
+"""Judges what a cluster reports: settings that promise more than they keep, and what has failed.
 
 Pure functions of facts: each yields findings, with what to do about each. Knows no server.
 """
@@ -13,7 +13,7 @@ from mqcore.model.reading import as_dict, as_list
 
 __all__ = ["cluster_findings"]
 
-# As `haMaxGapNotInSync`, where a broker does not tell.
+# As `haMaxGapNotInSync`, where a broker does not report it.
 _GAP_DEFAULT: Final = 256 << 20
 _LAG_MAX_MS: Final = 15_000
 # Delayed messages and timers come by the clock of the broker, to the second.
@@ -110,7 +110,7 @@ def _classic_finding(master: BrokerFacts, slaves: list[BrokerFacts]) -> Finding:
 
 
 def _connected(master: BrokerFacts) -> int:
-    """Returns how many slaves a master says are connected."""
+    """Returns how many slaves are connected, as their master reports."""
     return len(as_list((master.replication or {}).get("haConnectionInfo")))
 
 

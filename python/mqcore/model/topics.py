@@ -60,7 +60,7 @@ def revive_topic(cluster: str) -> str:
 
 
 def member_group_topic(broker_name: str) -> str:
-    """Returns the topic by whose route 4.9 name servers tell who of a name lives."""
+    """Returns the topic whose route has the living brokers of a name, of 4.9 too."""
     return f"{MEMBER_GROUP_PREFIX}{broker_name}"
 
 

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slave_in_controller_mode_is_told_so() {
+    fn a_slave_in_controller_mode_is_refused_by_that_name() {
         for flags in [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]] {
             let mut link = link();
             let first = [&[0, 0, 0, 1][..], &flags, &7_i64.to_be_bytes()].concat();

@@ -79,7 +79,7 @@ class Replication:
         return request.answer(ext={LOG_START: str(start), HA_PORT: str(port)})
 
     def min_id_changed(self, request: Request) -> Command:
-        """905: another broker has the smallest id of the group, says a name server."""
+        """905: a name server reports who has the smallest id of the group now."""
         state = self._state
         acting, ext = state.replicas.acting, request.ext
         if acting is not None and ext.get("brokerName", state.settings.name) == state.settings.name:
@@ -89,7 +89,7 @@ class Replication:
         return request.answer()
 
     def addresses(self, request: Request) -> Command:
-        """906: where a master ships its log; or a master that is back tells its slave that."""
+        """906: where a master ships its log; or a master that is back reports that."""
         state = self._state
         settings, ha_address = state.settings, request.ext.get("masterHaAddress", "")
         if ha_address:

@@ -1,6 +1,6 @@
 """Who is let in at the port for slaves: members of the group, strangers as the settings want it.
 
-A stranger is served without being counted, or refused; `haStrangers` says which. Both kinds are
+A stranger is served without being counted, or refused; by `haStrangers`. Both kinds are
 bounded apart, so that strangers keep no slave out. Knows no byte of the stream.
 """
 
@@ -92,7 +92,7 @@ class Admission:
         self._tasks = PeriodicTasks()
 
     def start(self) -> None:
-        """Begins to ask again about who is in doubt."""
+        """Begins to ask again about who is not surely a member."""
         self._tasks.every("strangers", self.ask_again, period_s=lambda: _ASK_AGAIN_S)
 
     async def stop(self) -> None:
@@ -147,7 +147,7 @@ class Admission:
         return True
 
     async def ask_again(self) -> None:
-        """Looks whether strangers have registered, and who was let in when nobody could tell."""
+        """Looks whether strangers have registered, and who was let in when nobody knew."""
         there = {slave.address for slave in self._master.slaves()}
         for address, doubtful in list(self._doubtful.items()):
             if doubtful.is_old and address not in there:

@@ -40,7 +40,7 @@ class MemberHosts:
         self._state = state
         self._client = Client(version=state.version)
         self._networks, self._names = _parsed(state.settings.replication_member_hosts)
-        # Addresses of those that are registered; None while nobody has told.
+        # Addresses of those that are registered; None while nobody has answered.
         self._known: frozenset[str] | None = frozenset() if self._is_listed else None
         self._named: frozenset[str] = frozenset()
         self._looking: asyncio.Task[None] | None = None
@@ -59,7 +59,7 @@ class MemberHosts:
         await self._client.close()
 
     def has(self, host: str, own_host: str) -> bool | None:
-        """Returns whether a host is a member's; None while nobody has told who is.
+        """Returns whether a host is a member's; None while nobody has answered who is.
 
         Args:
             host: The address that a connection comes from.
@@ -118,9 +118,9 @@ class MemberHosts:
         members.discard(state.address)
         config = RequestCode.GET_BROKER_CONFIG
         some = sorted(members)[:_MEMBERS_MAX]
-        told = await asyncio.gather(*(self._ask(each, config, b"") for each in some))
+        configs = await asyncio.gather(*(self._ask(each, config, b"") for each in some))
         hosts = {host_of(each) for each in some}
-        hosts.update(second_host(each) for each in told if each is not None)
+        hosts.update(second_host(each) for each in configs if each is not None)
         self._known = await _addresses_of(hosts)
 
     async def _ask(self, address: str, code: RequestCode, body: bytes) -> bytes | None:
@@ -129,7 +129,7 @@ class MemberHosts:
             answer = await self._client.call(address, code, {}, body, timeout_s=_TIMEOUT_S)
             return expect(answer, address).body
         except MQError as error:
-            _log.debug("%s does not tell who is a member: %s", address, error.message)
+            _log.debug("%s does not name members: %s", address, error.message)
             return None
 
 
