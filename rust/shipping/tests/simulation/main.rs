@@ -73,7 +73,7 @@ fn has_run_one<H: History>() -> bool {
 fn expect_all(kinds: Vec<(&str, u64)>) {
     let missing: Vec<_> = kinds
         .into_iter()
-        .filter(|(_, number)| *number == 0)
+        .filter(|(kind, number)| *number == 0 && !kind.starts_with("rare"))
         .collect();
     assert!(missing.is_empty(), "never happened: {missing:?}");
 }
