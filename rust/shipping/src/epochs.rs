@@ -19,7 +19,13 @@ pub struct Epochs<D: Disk> {
     disk: D,
     path: PathBuf,
     table: Mutex<Arc<EpochTable>>,
+    /// The epoch of which a start may have lost the end, this one or an earlier one.
+    lost: Option<i32>,
 }
+
+/// What is behind the name of the file of epochs in that of the file that keeps the epoch which may have lost
+/// its end: a decimal number.
+const LOST_SUFFIX: &str = ".lost";
 
 impl<D: Disk> Epochs<D> {
     /// Reads the file of epochs of a store that was opened. Entries that begin behind the end of the log
@@ -44,10 +50,24 @@ impl<D: Disk> Epochs<D> {
             let path = path.to_owned();
             return Err(Error::BadText { path, why });
         }
+        let table = read.map(|read| read.value).unwrap_or_default();
+        let mut lost_path = path.as_os_str().to_owned();
+        lost_path.push(LOST_SUFFIX);
+        let lost_path = PathBuf::from(lost_path);
+        let mut lost = small_state::read(&files.disk, &lost_path, &files.notices, epoch_of)?
+            .map(|read| read.value);
+        let last = table.last().map(|last| last.epoch);
+        if !store.report().is_log_whole && last.is_some() && lost != last {
+            // A later start finds nothing of it any more.
+            let text = last.unwrap_or_default().to_string();
+            small_state::write(&files.disk, &lost_path, text.as_bytes())?;
+            lost = last;
+        }
         let epochs = Self {
             disk: files.disk.clone(),
             path: path.to_owned(),
-            table: Mutex::new(Arc::new(read.map(|read| read.value).unwrap_or_default())),
+            table: Mutex::new(Arc::new(table)),
+            lost,
         };
         epochs.change(|table| table.forget_behind(end))?;
         Ok(epochs)
@@ -92,7 +112,7 @@ impl<D: Disk> Epochs<D> {
             return Err(Error::NotWritable { reason });
         }
         if let Some(last) = last.filter(|last| last.epoch == epoch) {
-            if goes_on {
+            if goes_on && self.lost != Some(epoch) {
                 return Ok(last.start);
             }
             let reason = format!(
@@ -136,4 +156,11 @@ impl<D: Disk> Epochs<D> {
         *known = Arc::new(table);
         Ok(())
     }
+}
+
+fn epoch_of(text: &[u8]) -> std::result::Result<i32, String> {
+    let number = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    number.ok_or_else(|| "it is no epoch".to_owned())
 }

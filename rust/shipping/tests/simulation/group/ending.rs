@@ -178,7 +178,7 @@ impl World {
         for acked in self.ledger.acked.iter().filter(|acked| acked.is_delayed) {
             let times = bodies.get(&format!("{LATER_TOPIC}/{}", acked.body));
             let times = times.copied().unwrap_or(0);
-            // Tables of Python say how far they are delivered, and two failovers in a row may leave one that
+            // Tables of Python have how far they are delivered, and two failovers in a row may leave one that
             // is ahead of its log: a known fault, see docs/maintainers/simulation.md.
             self.count.undelivered += u64::from(times == 0);
             self.count.delivered_again += times.saturating_sub(1);
