@@ -84,7 +84,6 @@ def link_rate(total: int) -> float:
 
 def end_of(peer: Peer) -> int:
     """Returns the end of a broker's log."""
-
     with Admin(peer.namesrv) as admin:
         return int(admin.brokers.runtime(peer.address)["commitLogMaxOffset"])
 

@@ -117,9 +117,9 @@ settings! {
     /// With synchronous flush: consumers may see what is not flushed yet.
     read_uncommitted: bool = false, "readUnCommitted";
     /// Bytes of the log kept present ahead of the append.
-    populate_window_bytes: u64 = 33_554_432, "populateWindowBytes";
+    populate_window_bytes: u64 = 67_108_864, "populateWindowBytes";
     /// Newest bytes of the log that are read through the mapping.
-    hot_window_bytes: u64 = 33_554_432, "hotWindowBytes";
+    hot_window_bytes: u64 = 67_108_864, "hotWindowBytes";
     /// Lock log files in memory while they are written.
     lock_memory: bool = false, "lockMappedFile";
     /// Bytes locked at the most.
