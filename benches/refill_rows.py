@@ -84,12 +84,8 @@ def link_rate(total: int) -> float:
 
 def end_of(peer: Peer) -> int:
     """Returns the end of a broker's log."""
-
-    async def asked() -> int:
-        async with Admin(peer.namesrv) as admin:
-            return int((await admin.brokers.runtime(peer.address))["commitLogMaxOffset"])
-
-    return asyncio.run(asked())
+    with Admin(peer.namesrv) as admin:
+        return int(admin.brokers.runtime(peer.address)["commitLogMaxOffset"])
 
 
 def refilled(master: Peer, home: Path, streams: int) -> float:

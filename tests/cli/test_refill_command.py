@@ -13,10 +13,11 @@ from mqcore import Inspection
 from mqcore.cli.main import commands
 
 FILE = 1 << 20
+_SIZES = ("maxHashSlotNum", "maxIndexNum", "mappedFileSizeConsumeQueue")
 
 
 def run(*words: object) -> tuple[int, str]:
-    keys = [f"--set={name}={SMALL[name]}" for name in ("maxHashSlotNum", "maxIndexNum")]
+    keys = [f"--set={name}={SMALL[name]}" for name in _SIZES]
     done = CliRunner().invoke(commands, ["store", "refill", *keys, *map(str, words)])
     return done.exit_code, f"{done.output}{done.exception or ''}"
 

@@ -75,13 +75,14 @@ def refill(
 
 def _move(directory: Path, settings: dict[str, str]) -> None:
     """Moves the log and what is made from it; an open store keeps every broker out meanwhile."""
-    from mqcore.native import Store, existing_sizes
+    from mqcore.cli.recover import sizes_of
+    from mqcore.native import Store
 
     found = [name for name in _OF_THE_LOG if (directory / name).exists()]
     if not found:
         return
     # Opened where there is one, to see that no broker runs on it; a log that is damaged stays so.
-    Store(directory, config=existing_sizes(directory) | settings, on_damage="refuse").close()
+    Store(directory, config=sizes_of(directory, settings), on_damage="refuse").close()
     aside = directory / _ASIDE / f"log-{time.time_ns() // 1_000_000}"
     aside.mkdir(parents=True)
     for name in found:
