@@ -19,7 +19,7 @@ taken here (`TAKE_TABLES`); its offsets are asked for every second. An official 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
 from typing import TypeAlias
 
@@ -58,6 +58,8 @@ _log = logging.getLogger("mqcore.broker")
 
 # Takes what a master hands over beside its tables.
 Beside: TypeAlias = Callable[[bytes], Awaitable[None]]
+# What is asked for, and what takes the answer's body.
+_Step: TypeAlias = tuple[RequestCode, Callable[[bytes], Awaitable[None]]]
 
 # As the slave of 4.9 asks; one of 5.3 asks once a minute. A topic is unknown here for so long.
 _PERIOD_S = 10.0
@@ -168,7 +170,7 @@ class MetadataSync:
         return None if await self.sync() else _RETRY_S
 
     async def _follow(self) -> float | None:
-        """Lets the master know that we take its tables; takes its offsets. Returns the pause."""
+        """Lets the master know that we take its tables; takes progress. Returns the pause."""
         address = self._calls.address
         if not address:
             return None
@@ -189,8 +191,12 @@ class MetadataSync:
         if await asyncio.to_thread(self._has_unknown):
             await self.sync()
         elif self._is_notified:
+            progress = (
+                (RequestCode.GET_ALL_CONSUMER_OFFSET, self._merge_offsets),
+                (RequestCode.GET_ALL_DELAY_OFFSET, self._hold_delays),
+            )
             async with self._taking:
-                await self._take(address, RequestCode.GET_ALL_CONSUMER_OFFSET, self._merge_offsets)
+                await self._take_all(address, progress)
         took_s = asyncio.get_running_loop().time() - began_s
         return max(_OFFSETS_S, took_s * _OFFSETS_PAUSE_TIMES)
 
@@ -229,7 +235,7 @@ class MetadataSync:
                 await self._beside(request.body)
         return request.answer()
 
-    def _steps(self) -> dict[str, tuple[RequestCode, Callable[[bytes], Awaitable[None]]]]:
+    def _steps(self) -> dict[str, _Step]:
         """Returns the tables by name, in the order in which all are taken."""
         persistence = self._persistence
         return {
@@ -251,15 +257,21 @@ class MetadataSync:
         if not address:
             return False
         async with self._taking:
-            self._delays = None
-            for code, take in self._steps().values():
-                await self._take(address, code, take)
-            end = await self._end_of_master(address)
-            if end is None or await self._has_come_to(end):
-                async with self._tasks.step:
-                    await self._take_progress()
+            await self._take_all(address, self._steps().values())
+            async with self._tasks.step:
+                await self._persistence.save_offsets()
             self._state.replicas.synced_ms = self._state.now_ms()
             return True
+
+    async def _take_all(self, address: str, steps: Iterable[_Step]) -> None:
+        """Takes tables, and progress of the master once the log has what it had stored by then."""
+        self._delays = None
+        for code, take in steps:
+            await self._take(address, code, take)
+        end = await self._end_of_master(address)
+        if end is None or await self._has_come_to(end):
+            async with self._tasks.step:
+                await self._take_progress()
 
     async def _take(
         self, address: str, code: RequestCode, take: Callable[[bytes], Awaitable[None]]
@@ -366,7 +378,6 @@ class MetadataSync:
             for queue_id, offset in queues.items():
                 offsets.commit(group, topic, queue_id, offset)
         self._offsets_taken |= self._own_offsets
-        await self._persistence.save_offsets()
         if self._delays is not None:
             try:
                 await self._persistence.follow_delays(self._delays)
