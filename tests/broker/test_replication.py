@@ -19,7 +19,7 @@ from mqcore.config.checks import check_broker
 from mqcore.config.settings import settings_of_pairs
 from mqcore.errors import AddressError, BadJsonError, ConfigurationError
 from mqcore.namesrv import NameServer
-from mqcore.remoting import RequestCode, TcpAddress, expect
+from mqcore.remoting import RequestCode, ResponseCode, TcpAddress, expect
 from mqcore.testing import embedded
 
 SLAVE = {"brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
@@ -92,6 +92,9 @@ def test_a_slave_has_the_log_and_the_tables_of_its_master(tmp_path: Path) -> Non
             await until(lambda: state.fast_path.offsets.find("readers", "T", 1) == 77)
             assert state.topics.version == master.broker.state.topics.version
             await slave.settled()
+            # A table is written before it is served from.
+            while (await slave.pull("T", 1)).code == ResponseCode.TOPIC_NOT_EXIST:
+                await asyncio.sleep(0.01)
             for queue_id in (0, 1):
                 theirs = await master.pull("T", 100, queue_id=queue_id)
                 ours = await slave.pull("T", 100, queue_id=queue_id)
