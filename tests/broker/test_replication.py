@@ -93,7 +93,7 @@ def test_a_slave_has_the_log_and_the_tables_of_its_master(tmp_path: Path) -> Non
             assert state.topics.version == master.broker.state.topics.version
             await slave.settled()
             # A table is written before it is served from.
-            while (await slave.pull("T", 1)).code == ResponseCode.TOPIC_NOT_EXIST:
+            while (await slave.pull("T", 1)).code == ResponseCode.TOPIC_NOT_EXIST:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             for queue_id in (0, 1):
                 theirs = await master.pull("T", 100, queue_id=queue_id)
