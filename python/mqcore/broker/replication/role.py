@@ -85,6 +85,9 @@ class Replication:
         elif self._follower is not None:
             self._follow_tables()
             self._follower.start()
+            if self._state.settings.has_acting_master:
+                # A master of RocketMQ that is back asks there for the timers.
+                await self._listen_for_tables(server)
         elif is_copied(self._state.settings):
             self._listener = SlaveListener(self._state)
             await self._listener.start(port)
