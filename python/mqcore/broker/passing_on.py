@@ -34,7 +34,7 @@ from mqcore.remoting import (
     expect,
 )
 
-__all__ = ["PassingOn"]
+__all__ = ["OF_THE_MASTER", "PassingOn"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -50,8 +50,21 @@ _MASTER_S: Final = 3.0
 _AGAIN_S: Final = 0.02
 _MS_PER_S: Final = 1_000
 
+# What a slave has from its master alone (`AdminBrokerProcessor.validateSlave`).
+OF_THE_MASTER: Final = frozenset(
+    {
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+        RequestCode.DELETE_TOPIC_IN_BROKER,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        RequestCode.SET_MESSAGE_REQUEST_MODE,
+    }
+)
 # Of the fast path, and of Python: what the master alone decides.
-PASSED_ON: Final = frozenset(
+PASSED_ON: Final = OF_THE_MASTER | frozenset(
     {
         RequestCode.SEND_MESSAGE,
         RequestCode.SEND_MESSAGE_V2,
@@ -65,14 +78,6 @@ PASSED_ON: Final = frozenset(
         RequestCode.ACK_MESSAGE,
         RequestCode.BATCH_ACK_MESSAGE,
         RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
-        RequestCode.UPDATE_AND_CREATE_TOPIC,
-        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-        RequestCode.DELETE_TOPIC_IN_BROKER,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-        RequestCode.DELETE_SUBSCRIPTIONGROUP,
-        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-        RequestCode.SET_MESSAGE_REQUEST_MODE,
         RequestCode.LOCK_BATCH_MQ,
         RequestCode.UNLOCK_BATCH_MQ,
     }

@@ -5,6 +5,7 @@ Knows the bodies of the requests; nothing of connections.
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from mqcore.broker.passing_on import OF_THE_MASTER
 from mqcore.broker.replication.refilling import HA_PORT, LOG_START
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
@@ -21,25 +22,10 @@ from mqcore.remoting import (
 
 __all__ = ["Replication", "refused_by_slave"]
 
-# What a slave has from its master alone (`AdminBrokerProcessor.validateSlave`).
-_OF_THE_MASTER = frozenset(
-    {
-        RequestCode.UPDATE_AND_CREATE_TOPIC,
-        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-        RequestCode.DELETE_TOPIC_IN_BROKER,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-        RequestCode.DELETE_SUBSCRIPTIONGROUP,
-        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-        RequestCode.SET_MESSAGE_REQUEST_MODE,
-    }
-)
 _REFUSAL = (
     "Can't modify topic or subscription group from slave broker, please execute it from master "
     "broker."
 )
-
-
 _NO_CONTROLLER = "this request only for controllerMode "
 # Java's `Long.MAX_VALUE`, as the official broker shows the end of the last epoch.
 _NO_END = 2**63 - 1
@@ -214,7 +200,7 @@ def _client(state: BrokerState) -> dict[str, object]:
 
 def refused_by_slave(code: int, handler: Handler, state: BrokerState) -> Handler:
     """Returns what serves a request: a slave refuses what it would differ by."""
-    if code not in _OF_THE_MASTER:
+    if code not in OF_THE_MASTER:
         return handler
 
     def serve(request: Request) -> Answer | Awaitable[Answer]:
