@@ -117,9 +117,8 @@ impl World {
         let mut standings = Vec::new();
         slaves.note_standings(&mut standings, store.replica().elapsed_ms());
         let (known, _) = members.lock().known();
-        let is_member = |standing: &&SlaveStanding| {
-            standing.identity.is_some_and(|(id, _)| known.contains(&id))
-        };
+        let is_member =
+            |standing: &&SlaveStanding| standing.id.is_some_and(|id| known.contains(&id));
         let connected: Vec<&SlaveStanding> = standings.iter().filter(is_member).collect();
         let end = store.replica().appended();
         match flaw {
@@ -172,11 +171,8 @@ pub(crate) fn joined_at_once(members: &Members, standings: &[SlaveStanding]) -> 
     let connected = standings
         .iter()
         .filter(|one| one.standing.requested.is_some());
-    let connected = connected.filter_map(|one| one.identity);
-    let new: Vec<i64> = connected
-        .map(|(id, _)| id)
-        .filter(|id| !known.contains(id))
-        .collect();
+    let connected = connected.filter_map(|one| one.id);
+    let new: Vec<i64> = connected.filter(|id| !known.contains(id)).collect();
     if new.is_empty() || !members.is_leading() {
         return None;
     }

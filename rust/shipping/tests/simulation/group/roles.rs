@@ -189,6 +189,7 @@ impl World {
             timing: self.options.timing,
             batch_len_bytes: self.options.batch_len_bytes,
             bytes_per_second_max: None,
+            copied_bytes_per_second_max: None,
             quorum: None,
         };
         let flaw = self.flaw;
