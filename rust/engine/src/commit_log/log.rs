@@ -91,6 +91,15 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         guarded.offsets.raise(hash, topic, queue_id, next);
     }
 
+    /// Forgets the next queue offsets of all queues: what is known of them is of a time before another
+    /// master's records came.
+    ///
+    /// # Blocking
+    /// For the append lock.
+    pub fn forget_queues(&self) {
+        self.guarded.lock().offsets.clear();
+    }
+
     /// Forgets the next queue offsets of a topic, after its queues were deleted.
     ///
     /// # Blocking

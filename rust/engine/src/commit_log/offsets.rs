@@ -58,6 +58,11 @@ impl QueueOffsets {
             .map(|counter| &mut counter.next)
     }
 
+    /// Forgets all queues: somebody else numbers their messages.
+    pub(super) fn clear(&mut self) {
+        self.table.clear();
+    }
+
     /// Forgets the queues of a topic, after they were deleted.
     pub(super) fn forget(&mut self, topic: &[u8]) {
         self.table.retain(|counter| *counter.topic != *topic);

@@ -50,6 +50,12 @@ impl Refusals {
         held != holds
     }
 
+    /// Whether one cause holds.
+    #[must_use]
+    pub fn holds(&self, cause: &'static str) -> bool {
+        self.reasons.lock().contains_key(cause)
+    }
+
     /// As [`Refusals::set`], with a notice when that changed whether the cause holds.
     pub(super) fn report(
         &self,

@@ -122,7 +122,8 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     }
 
     /// Makes a master of a member: its log takes appends from now on, and goes on where it ends. Queues may
-    /// have less than the log holds: queue offsets go on behind what it holds.
+    /// have less than the log holds: queue offsets go on behind what it holds. What was known of them before is
+    /// forgotten, unless the log takes appends already.
     ///
     /// To be called when nobody grows the log by bytes of a master any more. `before` is called with the end
     /// of the log, right before appends are taken.
@@ -134,6 +135,11 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     /// # Blocking
     /// Reads what queues have not got yet.
     pub fn lead(&self, before: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+        if self.refusals.holds(FOLLOWS_CAUSE) {
+            // What an earlier call has raised, and `before` refused, is behind where records of a master have
+            // brought queues since. Queues say where they end, and the walk what they do not have.
+            self.log.forget_queues();
+        }
         let end = self.appended();
         let dispatched = self.files.positions.dispatched.position();
         let walk = Scan {

@@ -84,6 +84,40 @@ fn a_member_takes_nothing_before_it_leads_and_again_once_it_follows() {
 }
 
 #[test]
+fn queue_offsets_go_on_behind_those_of_another_master() {
+    let one = open(&TwinDisk::new(), OpenHow::RefuseDamage).unwrap();
+    let other = open(&TwinDisk::new(), OpenHow::RefuseDamage).unwrap();
+    lead(&one);
+    other.replica().follow();
+    other.replica().confirm(Some(0));
+    for number in 0..2 {
+        append(&one, number).unwrap();
+    }
+    // It looks at what queues do not have, and the role is refused behind that.
+    ship(&one, &other);
+    let refused = other.replica().lead(|_end| Err(Error::Closed));
+    assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    for number in 2..7 {
+        append(&one, number).unwrap();
+    }
+    ship(&one, &other);
+    other.replica().confirm(None);
+    dispatch(&other);
+    lead(&other);
+    assert_eq!(append(&other, 7).unwrap().1, 7);
+    // A master that hands its role over, follows and leads again.
+    one.replica().rest();
+    one.replica().follow();
+    ship(&other, &one);
+    dispatch(&one);
+    lead(&one);
+    assert_eq!(append(&one, 8).unwrap().1, 8);
+    // A later epoch of the same master, and nothing is in its queues yet.
+    lead(&one);
+    assert_eq!(append(&one, 9).unwrap().1, 9);
+}
+
+#[test]
 fn nothing_is_confirmed_that_the_disk_has_not_with_synchronous_flush() {
     let mut config = config();
     config.flush_disk_type = FlushDiskType::Sync;
