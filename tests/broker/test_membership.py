@@ -33,6 +33,7 @@ from mqcore.broker.replication.orders import (
 )
 from mqcore.remoting import ResponseCode
 
+REFUSED = Answer(ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "", {}, b"")
 STANDING = Standing(epoch=3, max_offset=700, confirm_offset=600)
 
 
@@ -276,8 +277,62 @@ def test_a_set_that_was_refused_is_taken_back_when_the_controller_shows_the_old_
     life.membership.alter(SyncStateSet((1, 9), 1))
     life.run(life.now_ms + 1_500)
     assert life.took(TakeSet) == []
-    assert life.took(RefuseSet) == [RefuseSet()]
+    assert life.took(RefuseSet) == [RefuseSet(1)]
+    assert life.membership.is_last(RefuseSet(1))
     assert life.membership.members == SyncStateSet((1,), 1)
+    life.membership.alter(SyncStateSet((1, 2), 1))
+    assert not life.membership.is_last(RefuseSet(1)), "another one may be taken meanwhile"
+
+
+def refuse(life: Life, ids: tuple[int, ...]) -> None:
+    """Has a set asked for, and refused."""
+    life.membership.alter(SyncStateSet(ids, 1))
+    (ask,) = (each for each in due(life) if each.purpose is Purpose.ALTER)
+    life.membership.answered(ask, REFUSED, life.now_ms)
+
+
+def due(life: Life) -> list[Ask]:
+    """Returns what is due now."""
+    return life.membership.due(life.now_ms, STANDING)
+
+
+def test_a_set_that_was_asked_for_after_a_refused_one_is_not_taken_back_with_it() -> None:
+    controller = ScriptedController()
+    life = running(controller)
+    running(controller, 2)
+    refuse(life, (1, 9))
+    # The group is looked at, and the next set is under way before that is answered.
+    (look,) = (each for each in due(life) if each.purpose is Purpose.REPLICAS)
+    shown = controller.answer(look)
+    life.membership.alter(SyncStateSet((1, 2), 1))
+    (ask,) = (each for each in due(life) if each.purpose is Purpose.ALTER)
+    taken = controller.answer(ask)
+    life.membership.answered(look, shown, life.now_ms)
+    assert life.membership.take_orders() == []
+    life.membership.answered(ask, taken, life.now_ms)
+    assert life.membership.take_orders() == [TakeSet(SyncStateSet((1, 2), 2))]
+
+
+def test_a_look_from_before_the_refusal_does_not_show_what_came_of_it() -> None:
+    controller = ScriptedController()
+    life = running(controller)
+    running(controller, 2)
+    while True:
+        asks = due(life)
+        looks = [each for each in asks if each.purpose is Purpose.REPLICAS]
+        if looks:
+            break
+        life.now_ms += 1_000
+    shown = controller.answer(looks[0])
+    # A try without an answer was taken; the next one is refused for that.
+    life.membership.alter(SyncStateSet((1, 2), 1))
+    (ask,) = (each for each in due(life) if each.purpose is Purpose.ALTER)
+    controller.answer(ask)
+    life.membership.answered(ask, REFUSED, life.now_ms)
+    life.membership.answered(looks[0], shown, life.now_ms)
+    assert life.membership.take_orders() == []
+    life.run(life.now_ms + 10)
+    assert life.orders[-1] == TakeSet(SyncStateSet((1, 2), 2))
 
 
 def suspect(controller: ScriptedController, number: int) -> Life:

@@ -1,9 +1,10 @@
-"""Offsets committed at a slave while its master is away: the master has them when it is back."""
+"""Offsets that a slave and its master exchange: those of consumers, and how far is delivered."""
 
 import asyncio
 import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -156,5 +157,33 @@ def test_how_far_the_broker_has_delivered_is_taken_exactly(tmp_path: Path) -> No
             expect(await master.send("T", b"x"), master.address)
             await until(lambda: ours.find(checks, half, 0) == 10)
             assert ours.find("g", "T", 0) == 50, "what a consumer has committed is kept"
+
+    run_on("asyncio", run())
+
+
+class ConfirmedTo:
+    """Stands for the epochs of a member whose log is confirmed up to an offset."""
+
+    def __init__(self, confirmed: int) -> None:
+        self.confirmed = confirmed
+
+    def positions(self) -> "ConfirmedTo":
+        return self
+
+
+def test_tables_of_a_master_count_when_its_log_is_confirmed_here(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with live(tmp_path / "b") as broker:
+            state = broker.broker.state
+            expect(await broker.send("T", b"x"), broker.address)
+            end = state.store.stats().appended
+            sync = MetadataSync(state, broker.broker._opened_persistence())
+            assert await sync._has_come_to(end)
+            epochs = ConfirmedTo(end - 1)
+            state.replicas.epochs = cast("Any", epochs)
+            assert not await sync._has_come_to(end)
+            epochs.confirmed = end
+            assert await sync._has_come_to(end)
+            state.replicas.epochs = None
 
     run_on("asyncio", run())

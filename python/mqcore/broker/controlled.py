@@ -309,7 +309,7 @@ class ControlledBroker:
             switch = self.broker.switch
             if isinstance(order, TakeSet):
                 switch.take_set(order.members.ids, order.members.epoch)
-            else:
+            elif self._membership is not None and self._membership.is_last(order):
                 switch.refuse_set()
 
     async def _lead(self, order: Become) -> None:

@@ -110,6 +110,13 @@ class Replicas:
     synced_ms: int = 0
     acting: ActsForMaster | None = None
 
+    def settled(self, appended: int) -> int:
+        """Returns up to where no later master may cut the log, which ends at `appended`.
+
+        That is the confirm offset of a member of a group, and the end without a controller.
+        """
+        return appended if self.epochs is None else self.epochs.positions().confirmed
+
     def learn(self, address: str, ha_address: str) -> None:
         """Takes what a name server knows of the master; what it does not know stays as it was."""
         self.master_address = address or self.master_address

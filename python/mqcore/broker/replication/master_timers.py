@@ -2,7 +2,8 @@
 
 The wheel is kept full, nothing is delivered. How far the master is counts only when the log has
 what the master had delivered by then: an official slave takes the check point at once, and what
-the master delivered last is delivered by nobody when it dies.
+the master delivered last is delivered by nobody when it dies. Under a controller so much must be
+confirmed: a log may be cut behind that.
 """
 
 import asyncio
@@ -115,7 +116,8 @@ class TimersOfMaster:
         if self._ahead is None:
             self._ahead = await self._asked(address)
         ahead = self._ahead
-        if ahead is None or self._state.store.stats().appended < ahead.log_end:
+        settled = self._state.replicas.settled(self._state.store.stats().appended)
+        if ahead is None or settled < ahead.log_end:
             return False
         if not await self._is_open():
             return False

@@ -123,8 +123,13 @@ class Membership:
     _beats_ms: dict[str, int] = field(default_factory=dict)
     _turn: int = 0
     _wanted: SyncStateSet | None = None
-    # The epoch of the set that a refused one was to replace, until it is known which set counts.
-    _refused: int | None = None
+    # How many sets were asked for.
+    _sets_asked: int = 0
+    # The epoch of the set that a refused one was to replace, and which one was asked for last then,
+    # until it is known which set counts.
+    _refused: tuple[int, int] | None = None
+    # Whether the look at the group that is not answered yet was asked for before that refusal.
+    _looked_before: bool = False
 
     # What is to be asked, and when.
 
@@ -249,6 +254,8 @@ class Membership:
         self._asked.discard(purpose)
         self._due_ms.pop(purpose, None)
         if answer is None or answer.code == ResponseCode.CONTROLLER_NOT_LEADER:
+            if purpose is Purpose.REPLICAS:
+                self._looked_before = False
             self._unheard(ask, now_ms)
             return
         hear = {
@@ -346,7 +353,9 @@ class Membership:
         return False
 
     def _hear_replicas(self, answer: Answer, now_ms: int) -> bool:
-        self._due_ms[Purpose.REPLICAS] = now_ms + self.timetable.replicas_ms
+        is_before, self._looked_before = self._looked_before, False
+        pause_ms = 0 if is_before else self.timetable.replicas_ms
+        self._due_ms[Purpose.REPLICAS] = now_ms + pause_ms
         if answer.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST:
             # The controller has forgotten the group, or knows it no more.
             self.phase = Phase.LEADER_KNOWN
@@ -359,9 +368,10 @@ class Membership:
             self._due_ms[Purpose.ELECT] = now_ms
         elif epoch == self.epoch and self.is_master:
             known = answer.sync_state_set()
-            refused, self._refused = self._refused, None
-            if refused is not None and known.epoch <= refused:
-                self._orders.append(RefuseSet())
+            if self._refused is not None and not is_before:
+                (replaced, number), self._refused = self._refused, None
+                if known.epoch <= replaced and number == self._sets_asked:
+                    self._orders.append(RefuseSet(number))
             self._take_set(known)
         return True
 
@@ -371,7 +381,8 @@ class Membership:
             # Something is otherwise than we think: who is master, or which set counts. An earlier
             # try without an answer may have been taken: only the controller's own set shows it.
             if wanted is not None:
-                self._refused = wanted.epoch
+                self._refused = (wanted.epoch, self._sets_asked)
+                self._looked_before = Purpose.REPLICAS in self._asked
             self._due_ms[Purpose.REPLICAS] = now_ms
             return False
         self._take_set(answer.sync_state_set())
@@ -392,7 +403,12 @@ class Membership:
             wanted: The set, with the epoch of the one that it replaces.
         """
         self._wanted = wanted
+        self._sets_asked += 1
         self._due_ms.pop(Purpose.ALTER, None)
+
+    def is_last(self, refused: RefuseSet) -> bool:
+        """Returns whether no set was asked for since: that one may be taken yet."""
+        return refused.number == self._sets_asked
 
     def take_orders(self) -> list[Order]:
         """Takes what the broker has to do, in this order, before it asks on."""

@@ -9,7 +9,8 @@ official slave removes every topic first, a bad one leaves it without.
 
 How far the master has delivered delayed messages, revived popped ones and asked about transactions
 counts here only when the log has come to where the master's ended then: what it delivered must be
-here, or a slave that becomes master would never deliver it.
+here, or a slave that becomes master would never deliver it. Under a controller so much must be
+confirmed too: what is not may be cut when another one is elected.
 
 A master of mqcore notifies us of a topic or group that it has made, and acknowledges it when it was
 taken here (`TAKE_TABLES`); its offsets are asked for every second. An official one is asked every
@@ -357,12 +358,12 @@ class MetadataSync:
         return as_int(status.get("masterCommitLogMaxOffset"))
 
     async def _has_come_to(self, end: int) -> bool:
-        """Returns whether the log comes to an offset soon."""
-        store = self._state.store
+        """Returns whether the log comes to an offset soon, and is not to be cut before it."""
+        store, replicas = self._state.store, self._state.replicas
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_COME_S):
                 # Bytes come on another thread, which notifies nobody here.
-                while store.stats().appended < end:  # noqa: ASYNC110
+                while replicas.settled(store.stats().appended) < end:  # noqa: ASYNC110
                     await asyncio.sleep(_COME_LOOK_S)
                 return True
         return False

@@ -61,7 +61,14 @@ class TakeSet:
 
 @dataclass(frozen=True, slots=True)
 class RefuseSet:
-    """An order to a master: the set that it asked for was refused, and nothing of it was taken."""
+    """An order to a master: the set that it asked for was refused, and nothing of it was taken.
+
+    Attributes:
+        number: How many sets it had asked for then. It is void when it has asked for another one
+            since, which may be taken.
+    """
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)

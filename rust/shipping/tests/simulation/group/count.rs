@@ -42,6 +42,8 @@ counts! {
     new_ids: "brokers that gave up their id",
     given_up: "ends of logs that power loss took from whoever was left",
     given_up_though_held: "rare: ends given up that another broker had",
+    brought_back: "rare: ends that were given up, and that a later master has",
+    emptied: "rare: stores emptied by a person",
     silences: "links ended by silence",
     joined: "brokers in sync at the end",
 }

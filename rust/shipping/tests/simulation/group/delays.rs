@@ -13,7 +13,7 @@ const LOOK_MS: u64 = 300;
 /// Messages per look.
 const LIMIT: usize = 8;
 
-/// What a slave has heard of its master's deliveries: they count once its log has come so far.
+/// What a slave has heard of its master's deliveries: they count once so much is confirmed to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heard {
     delays: [u64; LEVELS],
@@ -52,13 +52,15 @@ impl World {
         Ok(())
     }
 
-    /// Writes down how far a master has delivered, once its log is flushed so far.
+    /// Writes down how far a master has delivered, once its log is flushed and confirmed so far.
     pub(crate) fn keep_delays(&mut self, broker: usize) {
         let known = &mut self.nodes[broker];
         let Some(store) = known.store() else {
             return;
         };
-        if known.is_master() && store.files().positions.flushed.position() >= known.delivered_to {
+        let flushed = store.files().positions.flushed.position();
+        let kept_end = flushed.min(store.replica().confirmed());
+        if known.is_master() && kept_end >= known.delivered_to {
             known.kept_delays = known.delays;
         }
     }
@@ -77,9 +79,9 @@ impl World {
             return;
         };
         let master = *master;
-        let appended = opened.store.replica().appended();
+        let confirmed = opened.store.replica().confirmed();
         if let Some(heard) = self.nodes[broker].heard
-            && heard.end <= appended
+            && heard.end <= confirmed
         {
             let known = &mut self.nodes[broker];
             known.delays = heard.delays;

@@ -156,6 +156,9 @@ impl World {
                     return self.diverged(broker, cut_at);
                 }
                 self.note_ended(broker, &why)?;
+                if !self.is_faulty && why.contains("no epoch of the master") {
+                    return self.empty(broker);
+                }
                 let retry_ms = self.options.retry_ms;
                 self.plan(retry_ms, Event::Connect(broker, opening));
                 Ok(())

@@ -1,6 +1,7 @@
 //! The end of a history of a group: faults stop, everything heals, a master is there, every broker comes into
 //! the set, all delayed messages are delivered; then all logs and queues are compared whole.
 
+use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_replica::controller::{AskedBy, Code};
 
 use super::node::Role;
@@ -130,6 +131,21 @@ impl World {
         }
         self.held(leader, AskedBy::Administrator(id), true)
             .map(|_| ())
+    }
+
+    /// A log that has no epoch in common with its master's is filled anew: a person does what the reason of its
+    /// link says.
+    pub(crate) fn empty(&mut self, broker: usize) -> Checked {
+        self.trace
+            .line(|| format!("a person empties the store of broker {broker}"));
+        self.ledger.emptied(broker)?;
+        self.count.emptied += 1;
+        self.crash(broker, false)?;
+        let node = &mut self.nodes[broker];
+        node.twin = TwinDisk::with_clock(node.clock.clone());
+        node.delays.fill(0);
+        node.kept_delays.fill(0);
+        Ok(())
     }
 
     fn is_settled(&self) -> bool {

@@ -164,13 +164,30 @@ impl Ledger {
     }
 
     /// A broker leads an epoch.
-    pub(crate) fn leads(&mut self, broker: usize, epoch: i32) -> Checked {
-        self.copies[broker].is_forgiven = false;
+    ///
+    /// What was given up for another one is promised again with it: who led meanwhile may lack it.
+    pub(crate) fn leads(&mut self, broker: usize, epoch: i32) -> Checked<bool> {
+        let is_back = std::mem::take(&mut self.copies[broker].is_forgiven);
+        for copy in &mut self.copies {
+            copy.may_lack |= is_back;
+        }
+        self.copies[broker].may_lack &= !is_back;
         let before = *self.led.entry(epoch).or_insert(broker);
         demand!(
             before == broker,
             "broker {broker} leads epoch {epoch}, which broker {before} has led"
         );
+        Ok(is_back)
+    }
+
+    /// A person has emptied the store of a broker: nothing in it was promised.
+    pub(crate) fn emptied(&mut self, broker: usize) -> Checked {
+        let agrees = self.copies[broker].agrees;
+        demand!(
+            agrees == 0 || !self.holders.contains(&broker),
+            "the store of broker {broker} is to be emptied, and has promised {agrees}"
+        );
+        self.copies[broker] = Copy::default();
         Ok(())
     }
 

@@ -28,7 +28,8 @@ pub(crate) enum Order {
         members: Vec<i64>,
         set_epoch: i32,
     },
-    RefuseSet,
+    /// With how many sets were asked for then.
+    RefuseSet(u64),
     KeepIdentity(i64),
     ForgetIdentity,
 }
@@ -65,7 +66,9 @@ pub(crate) struct Member {
     heartbeat_ms: u64,
     replicas_ms: u64,
     wanted: Option<Alteration>,
-    refused: Option<i32>,
+    sets_asked: u64,
+    refused: Option<(i32, u64)>,
+    looked_before: bool,
     orders: Vec<Order>,
 }
 
@@ -92,7 +95,9 @@ impl Member {
             heartbeat_ms,
             replicas_ms,
             wanted: None,
+            sets_asked: 0,
             refused: None,
+            looked_before: false,
             orders: Vec::new(),
         }
     }
@@ -164,6 +169,7 @@ impl Member {
     ) {
         self.asked.remove(&purpose);
         self.due_ms.remove(&purpose);
+        let is_before = purpose == Purpose::Replicas && std::mem::take(&mut self.looked_before);
         let Some(Answer::Done {
             code,
             view,
@@ -197,7 +203,7 @@ impl Member {
                 }
             }
             Purpose::Elect => self.hear_elected(code, view.as_ref(), now_ms),
-            Purpose::Replicas => self.hear_replicas(view.as_ref(), now_ms),
+            Purpose::Replicas => self.hear_replicas(view.as_ref(), is_before, now_ms),
             Purpose::Alter => self.hear_altered(code, view.as_ref(), now_ms),
             Purpose::NewId | Purpose::Register => {
                 self.due_ms.insert(purpose, now_ms + RETRY_MS);
@@ -230,9 +236,9 @@ impl Member {
         }
     }
 
-    fn hear_replicas(&mut self, view: Option<&View>, now_ms: u64) {
-        self.due_ms
-            .insert(Purpose::Replicas, now_ms + self.replicas_ms);
+    fn hear_replicas(&mut self, view: Option<&View>, is_before: bool, now_ms: u64) {
+        let pause_ms = if is_before { 0 } else { self.replicas_ms };
+        self.due_ms.insert(Purpose::Replicas, now_ms + pause_ms);
         let Some(view) = view else {
             self.phase = Phase::LeaderKnown;
             return;
@@ -243,9 +249,10 @@ impl Member {
                 self.due_ms.insert(Purpose::Elect, now_ms);
             }
         } else if view.master_epoch == self.epoch && self.is_master() {
-            let refused = self.refused.take();
-            if refused.is_some_and(|refused| view.set_epoch <= refused) {
-                self.orders.push(Order::RefuseSet);
+            if !is_before && let Some((replaced, number)) = self.refused.take() {
+                if view.set_epoch <= replaced && number == self.sets_asked {
+                    self.orders.push(Order::RefuseSet(number));
+                }
             }
             self.take_set(view);
         }
@@ -257,7 +264,8 @@ impl Member {
             Some(view) => self.take_set(view),
             None => {
                 if let Some(wanted) = wanted {
-                    self.refused = Some(wanted.set_epoch);
+                    self.refused = Some((wanted.set_epoch, self.sets_asked));
+                    self.looked_before = self.asked.contains(&Purpose::Replicas);
                 }
                 self.due_ms.insert(Purpose::Replicas, now_ms);
             }
@@ -272,7 +280,13 @@ impl Member {
     /// Asks for another set, as the master sees it.
     pub(crate) fn alter(&mut self, wanted: Alteration) {
         self.wanted = Some(wanted);
+        self.sets_asked += 1;
         self.due_ms.remove(&Purpose::Alter);
+    }
+
+    /// Whether no set was asked for since a refusal.
+    pub(crate) fn is_last(&self, number: u64) -> bool {
+        number == self.sets_asked
     }
 
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {

@@ -101,18 +101,23 @@ impl World {
     }
 
     fn take_set(&mut self, broker: usize, order: &Order) {
-        let Some(opened) = self.nodes[broker].opened_mut() else {
+        let Some(process) = &self.nodes[broker].process else {
             return;
         };
-        let Role::Master { members, .. } = &opened.role else {
+        let Some(Role::Master { members, .. }) = process.opened.as_ref().map(|one| &one.role)
+        else {
             return;
         };
         let mut set = members.lock();
-        if let Order::TakeSet { members, set_epoch } = order {
-            set.adopt(members, *set_epoch);
-        } else {
-            self.count.refused_sets += 1;
-            set.refuse();
+        match order {
+            Order::TakeSet { members, set_epoch } => {
+                set.adopt(members, *set_epoch);
+            }
+            Order::RefuseSet(number) if process.member.is_last(*number) => {
+                self.count.refused_sets += 1;
+                set.refuse();
+            }
+            _ => {}
         }
         drop(set);
         self.plan_turn(broker, 0);
@@ -368,12 +373,17 @@ impl World {
 
     /// Closes the store of a process, and opens it anew without a role.
     fn reopen(&mut self, broker: usize, cut_at: Option<u64>) -> Checked {
+        self.keep_delays(broker);
         let process = self.nodes[broker].process.as_mut();
         let Some(opened) = process.and_then(|process| process.opened.take()) else {
             return Ok(());
         };
         let log = &self.ledger.copies[broker].log;
         let tail = cut_at.map(|at| (at, log.get(at as usize..).unwrap_or_default().to_vec()));
+        // Its tables are read anew.
+        self.nodes[broker].delays = self.nodes[broker].kept_delays;
+        self.nodes[broker].delivered_to = 0;
+        self.nodes[broker].heard = None;
         // Its connections end before its store is closed.
         drop(opened.role);
         let closed = opened.store.close();

@@ -255,7 +255,8 @@ impl World {
     /// A broker leads. Where power loss has taken what it had promised, and it kept its id all the same,
     /// because nobody else of the set lived, what it lacks is given up.
     pub(crate) fn check_leading(&mut self, broker: usize, epoch: i32) -> Checked {
-        self.ledger.leads(broker, epoch)?;
+        let is_back = self.ledger.leads(broker, epoch)?;
+        self.count.brought_back += u64::from(is_back);
         let copy = &mut self.ledger.copies[broker];
         if !std::mem::take(&mut copy.may_lack) {
             return Ok(());
