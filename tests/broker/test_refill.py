@@ -39,12 +39,12 @@ async def grown(slave: Live, end: int) -> None:
 
 @contextlib.asynccontextmanager
 async def at_work(master: Live) -> AsyncIterator[None]:
-    """Sends now and then: what leaves a master at work has its bound."""
+    """Sends one after the other: what leaves a master at work has its bound."""
 
     async def work() -> None:
         while True:
             await master.send("T", b"at work")
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.001)
 
     task = asyncio.ensure_future(work())
     try:
@@ -102,12 +102,13 @@ def test_after_a_kill_of_either_the_copy_goes_on(tmp_path: Path) -> None:
             keys["haListenPort"] = str(free_port())
             master = await rest.enter_async_context(live(tmp_path / "m", **keys))
             await fill_files(master, 7)
+            before = 0
             for killed in ("slave", "master"):
-                slave = await rest.enter_async_context(
-                    live(tmp_path / "s", namesrvAddr=names, **SLAVE)
-                )
-                before = end_of(slave)
+                # At work before the copy begins: an idle master would have given all of it by then.
                 async with at_work(master):
+                    slave = await rest.enter_async_context(
+                        live(tmp_path / "s", namesrvAddr=names, **SLAVE)
+                    )
                     await grown(slave, before + FILE)
                     assert end_of(slave) < 7 * FILE, "in the middle"
                     shown = ha_status(slave.broker.state)["haClientRuntimeInfo"]
@@ -121,6 +122,7 @@ def test_after_a_kill_of_either_the_copy_goes_on(tmp_path: Path) -> None:
                     master = await rest.enter_async_context(live(tmp_path / "m", **keys))
                 else:
                     await slave.broker.stop()
+                    before = len(list((tmp_path / "s" / "commitlog").iterdir())) * FILE
             await equal(master, slave)
             assert start_of(slave) == 0
             return end_of(master)

@@ -26,8 +26,9 @@ use mqcore_replica::{EpochTable, LinkFault, RecordWalk};
 use crate::epochs::Epochs;
 use crate::file_hash::FileHash;
 
-/// Bytes that are read from a connection and written at once.
-const STEP_LEN_BYTES: usize = 1024 * 1024;
+/// Bytes that are read from a connection, hashed and written at once: with more they leave the caches of a
+/// processor in between.
+const STEP_LEN_BYTES: usize = 256 * 1024;
 /// After so many bytes their write-back begins, so that the sync at the end of a file is short.
 const WRITE_BACK_BYTES: u64 = 8 * 1024 * 1024;
 /// Files that wait for one before them, or are under way, at the most: each takes its space.
@@ -63,6 +64,8 @@ struct State {
     times: BTreeMap<u64, Option<i64>>,
     epochs: Arc<EpochTable>,
     progress: RefillProgress,
+    /// Up to where pages of the log were let go.
+    forgotten: u64,
 }
 
 /// A refill of one store.
@@ -86,6 +89,7 @@ impl<D: Disk, C: Clock> Refill<D, C> {
                 times: BTreeMap::new(),
                 epochs: Arc::default(),
                 progress: RefillProgress::default(),
+                forgotten: 0,
             }),
         }
     }
@@ -207,6 +211,25 @@ impl<D: Disk, C: Clock> Refill<D, C> {
             }
         }
         Ok(())
+    }
+
+    /// Lets the pages go of what is in the log, on the disk, and has reached the queues. What comes next is
+    /// written into memory that was in use just now, which costs half as much as memory that was not; and a
+    /// log larger than memory does not push out everything else.
+    fn forget_dispatched(&self) {
+        let replica = self.store.replica();
+        let range = {
+            let mut state = self.state.lock();
+            let from = state.forgotten.max(state.progress.from);
+            let to = replica.dispatched().min(state.progress.log_end);
+            let to = to - to % WRITE_BACK_BYTES;
+            if to <= from {
+                return;
+            }
+            state.forgotten = to;
+            from..to
+        };
+        replica.forget(range.start, range.end);
     }
 
     fn adopt(&self, base: u64, store_ms: Option<i64>, theirs: &EpochTable) -> Result<(), Error> {
@@ -423,6 +446,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Asking<'_, D, C, S> {
             if end - written_back >= WRITE_BACK_BYTES {
                 file.start_write_back(written_back, end - written_back);
                 written_back = end;
+                self.refill.forget_dispatched();
             }
             self.refill.state.lock().progress.received_bytes += step as u64;
         }

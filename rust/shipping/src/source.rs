@@ -21,6 +21,8 @@ use crate::file_hash::FileHash;
 
 /// Bytes that are read, hashed and sent at once: with more they leave the caches of a processor in between.
 const STEP_LEN_BYTES: usize = 256 * 1024;
+/// Pages that were read go in parts of this length: each call looks through lists of the kernel first.
+const FORGET_BYTES: u64 = 4 * 1024 * 1024;
 /// A master that has stored something within so long is at work.
 const AT_WORK_MS: u64 = 1_000;
 /// Longer than that nothing is slept at once, so that an end is seen.
@@ -183,13 +185,14 @@ impl<D: Disk, C: Clock> Source<D, C> {
     ) -> Result<[u8; 16], String> {
         let replica = self.store.replica();
         let mut hash = FileHash::new();
-        let mut at = range.start;
+        let mut spare = Vec::new();
+        let (mut at, mut kept_from) = (range.start, range.start);
         while at < range.end {
             if is_stopping() {
                 return Err("the master stops".to_owned());
             }
             let len_max = STEP_LEN_BYTES.min((range.end - at) as usize);
-            let read = replica.range(at, len_max);
+            let read = replica.range_into(at, len_max, spare);
             let chunk = read.map_err(|error| error.to_string())?;
             let chunk = chunk.ok_or_else(|| {
                 format!("the file at {at} was removed while it was copied: the disk is too full")
@@ -200,10 +203,15 @@ impl<D: Disk, C: Clock> Source<D, C> {
                 to.write_all(bytes).map_err(|error| error.to_string())?;
             }
             let len = bytes.len() as u64;
-            if chunk.bytes.is_copy() {
-                replica.forget(at, at + len);
-            }
+            let is_copy = chunk.bytes.is_copy();
+            spare = chunk.bytes.into_spare();
             at += len;
+            if !is_copy {
+                kept_from = at;
+            } else if at - kept_from >= FORGET_BYTES || at >= range.end {
+                replica.forget(kept_from, at);
+                kept_from = at;
+            }
             self.pause(len, is_stopping);
         }
         Ok(hash.bytes())

@@ -252,9 +252,25 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     /// # Blocking
     /// Reads the disk where the file has no map.
     pub fn range(&self, offset: u64, len_max: usize) -> Result<Option<Chunk<D>>> {
+        self.range_into(offset, len_max, Vec::new())
+    }
+
+    /// As [`Replica::range`], with a buffer of an earlier chunk to read into where it is read.
+    ///
+    /// # Errors
+    /// As [`Replica::range`].
+    ///
+    /// # Blocking
+    /// As [`Replica::range`].
+    pub fn range_into(
+        &self,
+        offset: u64,
+        len_max: usize,
+        spare: Vec<u8>,
+    ) -> Result<Option<Chunk<D>>> {
         self.files
             .chain
-            .chunk(offset, self.files.readable(), len_max)
+            .chunk_into(offset, self.files.readable(), len_max, spare)
     }
 
     /// Grows a slave's log by bytes of its master's, in any pieces, which lie at `offset` there and in one
