@@ -162,7 +162,7 @@ def test_how_far_the_broker_has_delivered_is_taken_exactly(tmp_path: Path) -> No
 
 
 class ConfirmedTo:
-    """Stands for the epochs of a member whose log is confirmed up to an offset."""
+    """The epochs of a member whose log is confirmed up to an offset."""
 
     def __init__(self, confirmed: int) -> None:
         self.confirmed = confirmed

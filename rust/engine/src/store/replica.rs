@@ -137,7 +137,7 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     pub fn lead(&self, before: impl FnOnce(u64) -> Result<()>) -> Result<()> {
         if self.refusals.holds(FOLLOWS_CAUSE) {
             // What an earlier call has raised, and `before` refused, is behind where records of a master have
-            // brought queues since. Queues say where they end, and the walk what they do not have.
+            // brought queues since. Queues have their ends, and the walk finds what they lack.
             self.log.forget_queues();
         }
         let end = self.appended();

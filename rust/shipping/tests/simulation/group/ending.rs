@@ -133,8 +133,8 @@ impl World {
             .map(|_| ())
     }
 
-    /// A log that has no epoch in common with its master's is filled anew: a person does what the reason of its
-    /// link says.
+    /// A log that has no epoch in common with its master's is filled anew: a person does what the reason of
+    /// its link asks for.
     pub(crate) fn empty(&mut self, broker: usize) -> Checked {
         self.trace
             .line(|| format!("a person empties the store of broker {broker}"));
