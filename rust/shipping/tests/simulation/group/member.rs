@@ -249,10 +249,12 @@ impl Member {
                 self.due_ms.insert(Purpose::Elect, now_ms);
             }
         } else if view.master_epoch == self.epoch && self.is_master() {
-            if !is_before && let Some((replaced, number)) = self.refused.take() {
-                if view.set_epoch <= replaced && number == self.sets_asked {
-                    self.orders.push(Order::RefuseSet(number));
-                }
+            if !is_before
+                && let Some((replaced, number)) = self.refused.take()
+                && view.set_epoch <= replaced
+                && number == self.sets_asked
+            {
+                self.orders.push(Order::RefuseSet(number));
             }
             self.take_set(view);
         }
