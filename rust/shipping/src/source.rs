@@ -25,6 +25,8 @@ const STEP_LEN_BYTES: usize = 256 * 1024;
 const FORGET_BYTES: u64 = 4 * 1024 * 1024;
 /// A master that has stored something within so long is at work.
 const AT_WORK_MS: u64 = 1_000;
+/// Who looks for the first time takes a master for one at work for so long: it cannot know yet.
+const UNKNOWN_MS: u64 = 100;
 /// Longer than that nothing is slept at once, so that an end is seen.
 const PAUSE_MAX_MS: u64 = 100;
 
@@ -62,8 +64,9 @@ impl RefillPace {
         };
         let mut going = self.going.lock();
         if end != going.end {
-            // Who looks for the first time knows nothing yet.
-            going.grown_ms = (going.end != 0).then_some(now_ms);
+            let is_first = going.end == 0;
+            let back_ms = if is_first { AT_WORK_MS - UNKNOWN_MS } else { 0 };
+            going.grown_ms = Some(now_ms.saturating_sub(back_ms));
             going.end = end;
         }
         let is_at_work = going
@@ -248,14 +251,14 @@ mod tests {
     #[test]
     fn a_master_at_work_has_its_bound_and_an_idle_one_has_none() {
         let pace = RefillPace::new(Some(1_000_000));
-        assert_eq!(pace.note(1_000_000, 10, 0), 0, "nothing is known yet");
-        assert_eq!(pace.note(1_000_000, 10, 5), 0);
-        assert_eq!(pace.note(100_000, 11, 10), 100);
-        assert_eq!(pace.note(100_000, 11, 50), 160);
-        assert_eq!(pace.note(100_000, 12, 900), 100);
-        assert_eq!(pace.note(100_000, 12, 1_899), 100);
+        assert_eq!(pace.note(100_000, 10, 2_000), 100, "nothing is known yet");
+        assert_eq!(pace.note(1_000_000, 10, 2_100), 0, "it has stored nothing");
+        assert_eq!(pace.note(100_000, 11, 2_110), 100);
+        assert_eq!(pace.note(100_000, 11, 2_150), 160);
+        assert_eq!(pace.note(100_000, 12, 3_000), 100);
+        assert_eq!(pace.note(100_000, 12, 3_999), 100);
         assert_eq!(
-            pace.note(100_000, 12, 1_900),
+            pace.note(100_000, 12, 4_000),
             0,
             "it has stored nothing for a second"
         );
