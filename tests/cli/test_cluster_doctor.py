@@ -220,8 +220,12 @@ def test_a_cluster_of_ours_is_asked_and_checked(tmp_path: Path) -> None:
         ):
             assert await slave.broker.until_registered(names, timeout_s=20)
             assert await master.broker.until_registered(names, timeout_s=20)
-            await until(lambda: slave.broker.state.replicas.has_master)
-            await until(lambda: slave.broker.state.replicas.synced_ms > 0)
+            replicas = slave.broker.state.replicas
+            await until(lambda: replicas.synced_ms > 0)
+            # Its first connection ends when it has asked for whole files.
+            await until(
+                lambda: replicas.slave is not None and bool(replicas.slave.progress().address)
+            )
             line = ["doctor", "--cluster", "-n", names, "--json"]
             result = await asyncio.to_thread(CliRunner().invoke, commands, line)
             return result.exit_code, json.loads(result.stdout)
