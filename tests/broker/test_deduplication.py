@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from client.test_killed_broker import until_routed
+from interop.processes import free_port
 from interop.servers import OURS, serving
 from live_broker import live
 from mqcore import Inspection, Message, ProducerSettings, SendResult, TransactionState, aio
@@ -103,7 +104,9 @@ def _head(frame: bytes) -> dict[str, int]:
 
 @asynccontextmanager
 async def remembering(**keys: str) -> AsyncIterator[tuple[AsyncBroker, LostAnswers]]:
-    async with Broker(_REMEMBERING | keys) as broker:
+    # One that nobody has on any address: clients dial another one than the broker has.
+    port = {"listenPort": str(free_port())}
+    async with Broker(_REMEMBERING | port | keys) as broker:
         await broker.create_topic("t")
         losing = LostAnswers()
         async with losing.in_front_of(broker.address):
