@@ -22,6 +22,7 @@ stopped end with 0 at Ctrl-C."""
 _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
 # What each does, so that the list is printed without importing them.
 _HELPS = {
+    "admin": "Run a command of RocketMQ's mqadmin by its name.",
     "bench": "Measure a cluster with this client.",
     "broker": "Run a broker, or look at one that runs.",
     "cluster": "Change who is master among the brokers of a name.",
@@ -42,7 +43,7 @@ _HELPS = {
 }
 
 # Where a command is in no module of its name.
-_MODULES = {"cluster": "mqcore.cli.cluster_group"}
+_MODULES = {"admin": "mqcore.cli.mqadmin", "cluster": "mqcore.cli.cluster_group"}
 
 
 @click.group(

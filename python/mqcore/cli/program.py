@@ -55,6 +55,9 @@ from mqcore.native import existing_sizes
 _Command = Callable[..., Any]
 _log = logging.getLogger("mqcore.config")
 _WINDOWS_SOURCE = "memory allowed"
+# From which level on programs log, and the key of a broker for another.
+_LEVEL = "info"
+_LOG_LEVEL = "mqcoreLogLevel"
 # Where a value comes from that nobody set.
 _DEFAULT_SOURCES = (DEFAULT, PROGRAM_DEFAULT, _WINDOWS_SOURCE)
 # Each flag with the key that it sets, for either program.
@@ -80,7 +83,7 @@ class ProgramOptions:
         is_strict: Whether an unknown key is an error.
         ignored: Keys of `--ignore`.
         log_format: `text` or `json`.
-        log_level: A level's name.
+        log_level: A level's name; None: as the broker is set, or `info`.
         port_file: Where chosen ports are written to.
     """
 
@@ -92,7 +95,7 @@ class ProgramOptions:
     is_strict: bool = False
     ignored: tuple[str, ...] = ()
     log_format: str = "text"
-    log_level: str = "info"
+    log_level: str | None = None
     port_file: Path | None = None
 
     @property
@@ -171,7 +174,10 @@ class ProgramOptions:
 
     def start_logging(self, *configurations: Configuration) -> None:
         """Sets up logging and logs configurations once: what was set, and warnings."""
-        start_logging(self.log_level, self.log_format)
+        set_levels = (
+            str(each.value(_LOG_LEVEL)) for each in configurations if _LOG_LEVEL in each.settings
+        )
+        start_logging(self.log_level or next(set_levels, _LEVEL), self.log_format)
         for configuration in configurations:
             log_configuration(configuration)
 
@@ -352,8 +358,7 @@ def _options(program: Program) -> list[Callable[[_Command], _Command]]:
         click.option(
             "--log-level",
             type=click.Choice(["debug", "info", "warning", "error"]),
-            default="info",
-            show_default=True,
+            help="From which level on it logs; info without it, or mqcoreLogLevel of a broker.",
         ),
     ]
     if program is not Program.BROKER:

@@ -1,0 +1,123 @@
+"""The table of commands: every command of mqadmin by name, with arguments, function and requests.
+
+`commands.txt` is the only declaration; a test compares names and arguments with the official tool.
+Imports nothing that prints or asks: help and completion are made from it alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["Argument", "Row", "find", "rows"]
+
+_FILE: Final = "commands.txt"
+_REFUSED: Final = "!"
+_REQUIRED: Final = "*"
+_ONE_OF: Final = "("
+_NO_VALUE: Final = "()"
+_ABSENT: Final = "-"
+# Names of older releases (`SubCommand.commandAlias`).
+_ALIASES: Final = {"querymsgtracebyid": "queryMsgTraceById"}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One option of a command.
+
+    Attributes:
+        short: Its short name, of one letter or two; empty for none.
+        long: Its long name.
+        takes_value: Whether a value follows.
+        is_required: Whether it must be given.
+        is_one_of: Whether exactly one of those marked so must be given.
+        words: What it means, in the words of mqadmin.
+    """
+
+    short: str
+    long: str
+    takes_value: bool
+    is_required: bool
+    is_one_of: bool
+    words: str
+
+    @property
+    def name(self) -> str:
+        """How functions ask for it: the short name, or the long one without one."""
+        return self.short or self.long
+
+    @property
+    def shown(self) -> str:
+        """How a user writes it."""
+        return f"-{self.short}" if self.short else f"--{self.long}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command.
+
+    Attributes:
+        name: Its official name.
+        function: Module and function below this package; empty of one that is refused.
+        reason: Why it is refused.
+        codes: The requests that it sends, by their numbers.
+        words: What it does, in the words of mqadmin.
+        arguments: Its options, without those that all commands have.
+    """
+
+    name: str
+    function: str
+    reason: str
+    codes: tuple[int, ...]
+    words: str
+    arguments: tuple[Argument, ...]
+
+
+@cache
+def rows() -> Mapping[str, Row]:
+    """Returns every command by its name, in the order of mqadmin."""
+    text = (resources.files(__package__) / _FILE).read_text(encoding="utf-8")
+    found: dict[str, Row] = {}
+    block: list[str] = []
+    for line in [*(each for each in text.splitlines() if not each.startswith("#")), ""]:
+        if not line.startswith(" ") and block:
+            row = _row(block)
+            found[row.name] = row
+            block = []
+        if line:
+            block.append(line)
+    return MappingProxyType(found)
+
+
+def find(name: str) -> Row | None:
+    """Returns the command of a name, whatever its case, as mqadmin takes it."""
+    folded = name.lower()
+    named = _ALIASES.get(folded, folded)
+    return next((row for each, row in rows().items() if each.lower() == named.lower()), None)
+
+
+def _row(block: list[str]) -> Row:
+    name, function, codes, words = (cell.strip() for cell in block[0].split("|"))
+    is_refused = function.startswith(_REFUSED)
+    return Row(
+        name=name,
+        function="" if is_refused else function,
+        reason=function.removeprefix(_REFUSED) if is_refused else "",
+        codes=tuple(int(code) for code in codes.split()),
+        words=words,
+        arguments=tuple(_argument(line) for line in block[1:]),
+    )
+
+
+def _argument(line: str) -> Argument:
+    mark, short, long, words = line.strip().split(maxsplit=3)
+    return Argument(
+        short="" if short == _ABSENT else short,
+        long=long.removesuffix(_NO_VALUE),
+        takes_value=not long.endswith(_NO_VALUE),
+        is_required=mark == _REQUIRED,
+        is_one_of=mark == _ONE_OF,
+        words=words,
+    )
