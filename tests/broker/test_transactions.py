@@ -189,3 +189,54 @@ def test_what_waits_is_counted_also_after_a_restart(tmp_path: Path, release: str
         assert sorted(body for _, body in bench.asked) == [b"2", b"3"]
 
     on(tmp_path, work, reportedVersion=release)
+
+
+def waiting(bench: Bench) -> dict[str, int]:
+    counts = bench.broker.state.fast_path.half_messages.counts()
+    return {row.topic: row.waiting for row in counts}
+
+
+def test_what_was_given_up_is_asked_about_again_and_committed(tmp_path: Path) -> None:
+    async def work(bench: Bench) -> None:
+        half = await bench.half(b"late")
+        for _ in range(CHECK_MAX + 2):
+            await bench.check()
+        (given_up,) = await bench.messages(GIVEN_UP)
+        assert given_up.body == b"late"
+        assert waiting(bench) == {"T": 0}
+        await bench.leave()
+        await bench.come()
+        bench.asked.clear()
+        resume = RequestCode.RESUME_CHECK_HALF_MESSAGE
+        answer = await bench.call(resume, {"topic": GIVEN_UP, "msgId": given_up.message_id})
+        assert answer.code == 0, answer.remark
+        assert waiting(bench) == {"T": 1}
+        again = (await bench.messages(HALF))[-1]
+        assert again.queue_offset > half.offset
+        assert again.properties["TRANSACTION_CHECK_TIMES"] == "0"
+        assert "TRAN_PREPARED_QUEUE_OFFSET" not in again.properties
+        await bench.check()
+        asked = [half for half, body in bench.asked if body == b"late"]
+        assert len(asked) == 1
+        assert (await bench.end(asked[0], COMMIT)).code == 0
+        assert await bench.bodies() == [b"late"]
+
+    on(tmp_path, work)
+
+
+def test_only_what_was_given_up_is_asked_about_again(tmp_path: Path) -> None:
+    async def work(bench: Bench) -> None:
+        await bench.half(b"open")
+        (half,) = await bench.messages(HALF)
+        resume = RequestCode.RESUME_CHECK_HALF_MESSAGE
+        for name, why in (
+            (half.message_id, "only what is in"),
+            ("zz", "Exception was thrown"),
+            (half.message_id[:-2] + "ff", "Exception was thrown"),
+        ):
+            answer = await bench.call(resume, {"topic": HALF, "msgId": name})
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert why in (answer.remark or "")
+        assert len(await bench.messages(HALF)) == 1
+
+    on(tmp_path, work)

@@ -124,7 +124,8 @@ def test_a_new_row_is_read_checked_changed_and_handed_over(add_row: Callable[[st
     assert resolved(Program.BROKER, ()).value("heldTicketsMax") == 7
     with pytest.raises(ConfigurationError, match="heldTicketsMax=901: expected 1 to 900"):
         resolved(Program.BROKER, [Layer("a file", {"heldTicketsMax": "901"})])
-    fresh, made = changed(broker_settings(configuration), {"heldTicketsMax": "800"})
+    changes = changed(broker_settings(configuration), {"heldTicketsMax": "800"})
+    fresh, made = changes.settings, changes.made
     assert made == {"heldTicketsMax": "800"}
     assert fresh.configuration.value("heldTicketsMax") == 800
 
@@ -141,7 +142,7 @@ def test_a_new_row_is_read_checked_changed_and_handed_over(add_row: Callable[[st
 
 def test_a_row_that_cannot_be_read_is_an_error(add_row: Callable[[str], None]) -> None:
     add_row(ROW.replace("| live", "| alive"))
-    with pytest.raises(ValueError, match="heldTicketsMax: alive is not live"):
+    with pytest.raises(ValueError, match="heldTicketsMax: alive is neither live nor next start"):
         keys_of(Program.BROKER)
 
 

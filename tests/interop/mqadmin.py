@@ -10,6 +10,8 @@ print can be compared. Knows nothing of what is right.
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from interop.driver import Driver
 from interop.patience import eventually
@@ -24,6 +26,13 @@ MESSAGES = 8
 
 # What updateTopic prints for each broker that made the topic.
 _CREATED = re.compile(r"create topic to \S+ success")
+
+
+class Tool(Protocol):
+    """What runs commands of mqadmin."""
+
+    def mqadmin(self, *line: str, until: str | None = None) -> str:
+        """Runs one command; returns what it printed, up to `until` of one that never ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,8 @@ COMMANDS = (
     Command("queryMsgByOffset", f"queryMsgByOffset -t {TOPIC} -b {BROKER_NAME} -i 0 -o 0"),
     Command("printMsg", f"printMsg -t {TOPIC} -d true"),
     Command("consumeMessage", f"consumeMessage -t {TOPIC} -b {BROKER_NAME} -i 1 -o 0 -c 2"),
+    Command("printMsgByQueue", f"printMsgByQueue -t {TOPIC} -a {BROKER_NAME} -i 1 -p true -d true"),
+    Command("printMsgByQueue -f", f"printMsgByQueue -t {TOPIC} -a {BROKER_NAME} -i 1 -f true"),
     Command("sendMessage", f"sendMessage -t {TOPIC} -p hello -k sent -c TagS"),
     Command("resetOffsetByTime", f"resetOffsetByTime -g {GROUP} -t {TOPIC} -s -1"),
     Command(
@@ -103,6 +114,38 @@ COMMANDS = (
     Command("clusterRT", f"clusterRT -c {CLUSTER} -a 3 -s 16 -i 1", until=BROKER_NAME),
     Command("statsAll", f"statsAll -t {TOPIC}"),
     Command("getBrokerEpoch", f"getBrokerEpoch -b {BROKER_NAME}"),
+    Command("haStatus", "haStatus -b {broker}"),
+    Command("haStatus -c", f"haStatus -c {CLUSTER}"),
+    Command("resetMasterFlushOffset", "resetMasterFlushOffset -b {broker} -o 7"),
+    Command(
+        "updateColdDataFlowCtrGroupConfig",
+        f"updateColdDataFlowCtrGroupConfig -b {{broker}} -g {GROUP} -v 1024",
+    ),
+    Command("getColdDataFlowCtrInfo", "getColdDataFlowCtrInfo -b {broker}"),
+    Command(
+        "removeColdDataFlowCtrGroupConfig",
+        f"removeColdDataFlowCtrGroupConfig -c {CLUSTER} -g {GROUP}",
+    ),
+    Command("getColdDataFlowCtrInfo -c", f"getColdDataFlowCtrInfo -c {CLUSTER}"),
+    Command("setCommitLogReadAheadMode", "setCommitLogReadAheadMode -b {broker} -m 1"),
+    Command("setCommitLogReadAheadMode -c", f"setCommitLogReadAheadMode -c {CLUSTER} -m 0"),
+    Command("setCommitLogReadAheadMode of none", "setCommitLogReadAheadMode -b {broker} -m 3"),
+    Command("exportPopRecord", "exportPopRecord -b {broker}"),
+    Command("exportPopRecord -d", f"exportPopRecord -c {CLUSTER} -d false"),
+    Command("rocksDBConfigToJson", f"rocksDBConfigToJson -c {CLUSTER} -t topics"),
+    Command("checkRocksdbCqWriteProgress", f"checkRocksdbCqWriteProgress -c {CLUSTER}"),
+    Command("brokerConsumeStats", "brokerConsumeStats -b {broker}"),
+    Command("getConsumerConfig", f"getConsumerConfig -g {OTHER_GROUP}"),
+    Command("cleanExpiredCQ", "cleanExpiredCQ -b {broker}"),
+    Command("cleanUnusedTopic", f"cleanUnusedTopic -c {CLUSTER}"),
+    Command("deleteExpiredCommitLog", "deleteExpiredCommitLog -b {broker}"),
+    Command("queryCq", f"queryCq -t {TOPIC} -q 0 -i 0 -c 2"),
+    Command("sendMsgStatus", f"sendMsgStatus -b {BROKER_NAME} -c 2 -s 16"),
+    Command("skipAccumulatedMessage", f"skipAccumulatedMessage -g {GROUP} -t {TOPIC}"),
+    Command("updateNamesrvConfig", "updateNamesrvConfig -k enableTopicList -v true"),
+    Command("exportConfigs", f"exportConfigs -c {CLUSTER} -f {{folder}}"),
+    Command("exportMetadata", f"exportMetadata -c {CLUSTER} -f {{folder}}"),
+    Command("exportMetrics", f"exportMetrics -c {CLUSTER} -f {{folder}}"),
     Command("setConsumeMode", f"setConsumeMode -c {CLUSTER} -t {TOPIC} -g {GROUP} -m PULL -q 2"),
     Command("deleteSubGroup", f"deleteSubGroup -c {CLUSTER} -g {OTHER_GROUP}"),
     Command("deleteTopic", f"deleteTopic -c {CLUSTER} -t TopicMade"),
@@ -112,9 +155,27 @@ COMMANDS = (
 class SampleCluster:
     """Servers with a topic, and a producer and a consumer that are online."""
 
-    def __init__(self, driver: Driver, servers: Servers, number: int) -> None:
-        """Starts the clients, which differ from those of other clusters by the `number`."""
+    def __init__(
+        self,
+        driver: Driver,
+        servers: Servers,
+        number: int,
+        *,
+        exports: Path,
+        tool: Tool | None = None,
+    ) -> None:
+        """Starts the clients, which differ from those of other clusters by the `number`.
+
+        Args:
+            driver: The official clients.
+            servers: The servers.
+            number: What no other cluster has.
+            exports: Where commands write files, which they name in what they print.
+            tool: Runs the commands; the official tool without one.
+        """
         self._driver = driver
+        self._tool = tool or driver
+        self._exports = exports
         self._servers = servers
         self._namesrv = servers.namesrv.address
         self._producer, self._consumer = f"admin-p{number}", f"admin-c{number}"
@@ -136,8 +197,19 @@ class SampleCluster:
             "msg_id": self._sent[0]["msg_id"],
             "msg_id_3": self._sent[3]["msg_id"],
             "offset_msg_id": self._sent[0]["offset_msg_id"],
+            "folder": str(self._exports),
         }
-        return {command.label: _run(driver, command, known, namesrv) for command in COMMANDS}
+        return {command.label: self._run(command, known) for command in COMMANDS}
+
+    def _run(self, command: Command, known: dict[str, str]) -> str:
+        is_49 = self._driver.version.startswith("4.9")
+        line = command.line_49 if is_49 and command.line_49 else command.line
+        words = [word.format(**known) for word in line.split()]
+        wanted = (command.waits_for or "").format(**known)
+        return eventually(
+            lambda: self._tool.mqadmin(*words, "-n", self._namesrv, until=command.until),
+            lambda printed: wanted in printed,
+        )
 
     def close(self) -> None:
         """Ends the clients."""
@@ -177,17 +249,6 @@ def until_committed(driver: Driver, consumer: str, namesrv: str) -> None:
     eventually(
         printed,
         lambda printed: all(each in printed for each in (f"\n{TOPIC} ", "%RETRY%", "Total: 0")),
-    )
-
-
-def _run(driver: Driver, command: Command, known: dict[str, str], namesrv: str) -> str:
-    is_49 = driver.version.startswith("4.9")
-    line = command.line_49 if is_49 and command.line_49 else command.line
-    words = [word.format(**known) for word in line.split()]
-    wanted = (command.waits_for or "").format(**known)
-    return eventually(
-        lambda: driver.mqadmin(*words, "-n", namesrv, until=command.until),
-        lambda printed: wanted in printed,
     )
 
 

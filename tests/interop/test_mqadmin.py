@@ -13,7 +13,7 @@ import pytest
 from interop.cases import Case
 from interop.driver import Driver, write_tools_settings
 from interop.mqadmin import COMMANDS, SampleCluster, keys, shape
-from interop.official import official_release
+from interop.official import NEWEST, official_release
 from interop.processes import environment
 from interop.servers import OURS, Servers, official_software, serving
 
@@ -31,7 +31,7 @@ TABLES = {
 APART = {*TABLES, "brokerStatus -c", "topicList", "topicList -c", "getBrokerEpoch"}
 # Topics that a broker makes for itself differ between 4.9 and 5.3, and so between 4.9 and us: both
 # topics of transactions are there from the start.
-OF_A_BROKER = ("rmq_sys_", "RMQ_SYS_TRANS")
+OF_A_BROKER = ("rmq_sys_", "RMQ_SYS_TRANS", "RMQ_SYS_ROCKSDB_TRANS")
 # Names with the path of the log; the setters of flags that Java's properties show under a second
 # name.
 OF_JAVA = (
@@ -51,10 +51,17 @@ class Printed:
     official: dict[str, str]
 
 
-@pytest.fixture(scope="module", params=[pytest.param("4.9.7", marks=pytest.mark.matrix), "5.3.3"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("4.9.7", marks=pytest.mark.matrix),
+        "5.3.3",
+        pytest.param(NEWEST, marks=pytest.mark.matrix),
+    ],
+)
 def driver(request: pytest.FixtureRequest) -> Driver:
     """Returns one JVM with mqadmin."""
-    name = {"4.9.7": "driver_49", "5.3.3": "driver_53"}[request.param]
+    name = {"4.9.7": "driver_49", "5.3.3": "driver_53", NEWEST: "driver_55"}[request.param]
     driver: Driver = request.getfixturevalue(name)
     return driver
 
@@ -65,8 +72,8 @@ def printed(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Printed
     with (
         serving(OURS, root / "ours") as ours,
         serving(official_software(driver.version), root / "official") as official,
-        closing(SampleCluster(driver, ours, 1)) as sample,
-        closing(SampleCluster(driver, official, 2)) as official_sample,
+        closing(SampleCluster(driver, ours, 1, exports=root / "files")) as sample,
+        closing(SampleCluster(driver, official, 2, exports=root / "files")) as official_sample,
     ):
         return Printed(sample.outputs(), official_sample.outputs())
 

@@ -35,12 +35,12 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("."))
 
 
-def test_a_release_has_exactly_the_codes_that_the_table_gives_it(official: Official) -> None:
-    release = version_of(official.version)
+def test_a_release_has_exactly_the_codes_that_the_table_gives_it(release: Official) -> None:
+    number = version_of(release.version)
     wanted = {
         code.name: int(code)
         for code in RequestCode
-        if version_of(code.row.since) <= release
-        and (not code.row.until or release <= version_of(code.row.until))
+        if version_of(code.row.since) <= number
+        and (not code.row.until or number <= version_of(code.row.until))
     }
-    assert official_codes(official) == wanted
+    assert official_codes(release) == wanted

@@ -29,6 +29,7 @@ def test_a_new_topic_gets_attributes_and_an_old_one_changes_them() -> None:
         (None, "-message.type", "only add attribute is supported while creating topic"),
         (None, "+colour=red", "unsupported key: colour"),
         (None, "+queue.type=batchcq", "value is not in set"),
+        (None, "+message.type=LITE", "value is not in set"),
         (None, "+reserve.time=-2", "value is not in range(-1, 9223372036854775807)"),
         (None, "+reserve.time=soon", 'For input string: "soon"'),
         (None, "queue.type=BatchCQ", "add/alter attribute format is wrong: queue.type"),

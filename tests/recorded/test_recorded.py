@@ -25,7 +25,10 @@ NAMES: Final = [f"{each.name}.{kind}" for each in CONVERSATIONS for kind in each
 BINARY_CODE_MAX: Final = 32_767
 # Requests that can be refused in no way: they have no fields, and nothing forbids them.
 NEVER_REFUSED: Final[dict[str, frozenset[int]]] = {
-    "broker": frozenset({21, 26, 28, 43, 45, 46, 201, 305, 317, 328, 402, 905, 906, 907, 1008}),
+    "broker": frozenset(
+        {21, 26, 28, 43, 45, 46, 201, 305, 317, 328, 354, 355, 402, 905, 906, 907, 908, 1008}
+        | {2002, 2003, 200_056}
+    ),
     "namesrv": frozenset({106, 304, 319}),
 }
 # Requests that a broker without a controller answers with a refusal alone.

@@ -24,7 +24,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("drained", "reports"),
         ("connection", "consumer_offsets", "half_messages", "pops"),
         ("reactors", "direct", "left", "handed"),
-        ("locked", "timers", "units", "refill", "controller"),
+        ("locked", "timers", "units", "live_settings", "refill", "controller"),
         ("replication",),
         ("membership",),
         ("store", "inspection", "bad_records"),

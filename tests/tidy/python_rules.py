@@ -9,7 +9,7 @@ FUNCTION_LINES_MAX = 70
 SPARK_FOLDER = "python/mqcore/spark/"
 SPARK_PACKAGES = frozenset({"pyarrow", "pyspark"})
 # Names that a protocol of the standard library prescribes: asyncio.BufferedProtocol.
-PRESCRIBED_NAMES = frozenset({"get_buffer"})
+PRESCRIBED_NAMES = frozenset({"get_buffer", "get_command"})
 
 
 def header_faults(path: str, text: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from mqcore.broker.filters import FilterData
 from mqcore.broker.state import BrokerState
 from mqcore.config.policy_fields import policy_values
+from mqcore.model.attributes import MESSAGE_TYPE, PRIORITY
 from mqcore.model.groups import GroupConfig
 from mqcore.model.heartbeats import BROADCASTING
 from mqcore.model.topics import SCHEDULE_TOPIC, TopicConfig
@@ -97,6 +98,7 @@ def topic_policy(topic: TopicConfig, *, needs_check: bool = False) -> TopicPolic
         is_ordered=topic.order,
         has_multi_tags=topic.filter_type == "MULTI_TAG",
         needs_check=needs_check,
+        has_priorities=topic.attributes.get(MESSAGE_TYPE) == PRIORITY,
     )
 
 
@@ -110,6 +112,7 @@ def group_policy(group: GroupConfig, *, needs_check: bool = False) -> GroupPolic
         broker_id=group.broker_id,
         slow_broker_id=group.slow_broker_id,
         needs_check=needs_check,
+        priority_percent=group.priority_percent,
     )
 
 

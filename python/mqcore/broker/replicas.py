@@ -95,6 +95,7 @@ class Replicas:
         ended: Why the last connection to the master ended; empty while there was none.
         synced_ms: When the tables of the master were taken last; 0 for never.
         acting: Of a group with acting masters: what makes one of a slave.
+        master_flush_offset: What the master had on its disk by the word of a tool; shown alone.
     """
 
     controller_id: int = 0
@@ -109,6 +110,7 @@ class Replicas:
     ended: str = ""
     synced_ms: int = 0
     acting: ActsForMaster | None = None
+    master_flush_offset: int = 0
 
     def settled(self, appended: int) -> int:
         """Returns up to where no later master may cut the log, which ends at `appended`.

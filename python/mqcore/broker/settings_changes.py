@@ -1,18 +1,18 @@
 """Which settings a tool may change while the broker runs, and how the file keeps the change.
 
-What is *live* in the tables of settings: never a path, an address, a name or anything that another
-program runs. Pure functions.
+By the tables of settings: *live* ones change at once, those of the *next start* in the
+file alone. Never a path, an address, a name or anything that another program runs. Pure functions.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mqcore.broker.delays import parse_levels
 from mqcore.config import BrokerSettings, Configuration, Setting, broker_settings
-from mqcore.config.keys import SPELLINGS, nearest
-from mqcore.config.values import Value, parsed
+from mqcore.config.keys import SPELLINGS, Fate, nearest
+from mqcore.config.values import Value, parsed, rendered
 from mqcore.errors import RefusedError
 from mqcore.native.errors import SettingError
 from mqcore.remoting import ResponseCode
@@ -21,18 +21,41 @@ from mqcore.remoting import ResponseCode
 _NEVER: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 
 SOURCE: Final = "changed by a tool"
+SOURCE_NEXT: Final = "changed by a tool, from the next start on"
 # Of unknown keys so many are named, and so much of each.
 _KEYS_SHOWN: Final = 10
 _KEY_CHARS_SHOWN: Final = 60
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a request changes.
+
+    Attributes:
+        settings: All settings with the changes.
+        made: The changed keys with their texts, for the file.
+        is_of_store: Whether a setting of the open store is among them.
+        remark: Which of them take effect at the next start; None where all do at once.
+    """
+
+    settings: BrokerSettings
+    made: Mapping[str, str]
+    is_of_store: bool
+    remark: str | None
+
+
 def changed(
-    settings: BrokerSettings, pairs: Mapping[str, str]
-) -> tuple[BrokerSettings, dict[str, str]]:
-    """Returns settings with changes, and those changes that were made: all of them or none.
+    settings: BrokerSettings, pairs: Mapping[str, str], *, has_file: bool = True
+) -> Changes:
+    """Returns settings with changes: all of them or none.
 
     The official broker leaves out a key that it does not know and answers success: whoever
     misspells one never hears of it.
+
+    Args:
+        settings: The settings now.
+        pairs: The changes, by key.
+        has_file: Whether the broker has a file that keeps what takes effect at the next start.
 
     Raises:
         RefusedError: A key may not be changed, is not known, or a value is none of its kind.
@@ -53,14 +76,9 @@ def changed(
             near = nearest(key, configuration.program)
             unknown.append(f"{key[:_KEY_CHARS_SHOWN]}{f' (did you mean {near}?)' if near else ''}")
             continue
-        if not setting.key.is_live:
-            can = sorted(name for name, each in configuration.settings.items() if each.key.is_live)
-            raise RefusedError(
-                f"{key} cannot be changed while the broker runs: set it in its configuration and "
-                f"restart. What can: {', '.join(can)}",
-                code=ResponseCode.NO_PERMISSION,
-            )
-        known[key] = Setting(setting.key, _value(setting, text), SOURCE)
+        _check_changeable(setting, configuration, has_file=has_file)
+        source = SOURCE if setting.key.is_live else SOURCE_NEXT
+        known[key] = Setting(setting.key, _value(setting, text), source)
         made[key] = text.strip()
     if unknown:
         shown = ", ".join(unknown[:_KEYS_SHOWN])
@@ -68,20 +86,62 @@ def changed(
         raise RefusedError(
             f"nothing was changed: unknown keys {shown}{more}", code=ResponseCode.SYSTEM_ERROR
         )
+    of_store = {
+        key: rendered(known[key].value)
+        for key in made
+        if known[key].key.fate is Fate.ENGINE and known[key].key.is_live
+    }
+    later = sorted(key for key in made if not known[key].key.is_live)
+    return Changes(
+        settings=_renewed(settings, known, of_store),
+        made=made,
+        is_of_store=bool(of_store),
+        remark=f"from the next start on: {', '.join(later)}" if later else None,
+    )
+
+
+def _renewed(
+    settings: BrokerSettings, known: Mapping[str, Setting], of_store: Mapping[str, str]
+) -> BrokerSettings:
+    configuration = settings.configuration
     renewed = Configuration(configuration.program, known, configuration.warnings)
     fresh = broker_settings(renewed)
     _check_levels(fresh.delay_levels)
     # What the start found out, such as the host's name and the chosen port, stays what it was.
-    fresh = replace(
+    return replace(
         fresh,
         listener=settings.listener,
-        engine=settings.engine,
+        engine={**settings.engine, **of_store},
         advertised_host=settings.advertised_host,
         replication_host=settings.replication_host,
         name=settings.name,
         name_servers=settings.name_servers,
     )
-    return fresh, made
+
+
+def _check_changeable(setting: Setting, configuration: Configuration, *, has_file: bool) -> None:
+    """Refuses a key that no tool may change."""
+    key = setting.key
+    if key.is_live or (key.is_kept and has_file):
+        return
+    if key.is_kept:
+        fault = (
+            f"{key.name} takes effect at the next start, and this broker was started without a "
+            "properties file that could keep it: start it with -c FILE"
+        )
+    elif key.fate is Fate.INERT:
+        fault = f"{key.name} has no effect here: {key.words}"
+    else:
+        can = sorted(
+            name
+            for name, each in configuration.settings.items()
+            if each.key.is_live or (each.key.is_kept and has_file)
+        )
+        fault = (
+            f"{key.name} cannot be changed while the broker runs: set it in its configuration and "
+            f"restart. What can: {', '.join(can)}"
+        )
+    raise RefusedError(fault, code=ResponseCode.NO_PERMISSION)
 
 
 def _check_levels(text: str) -> None:

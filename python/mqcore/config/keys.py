@@ -19,6 +19,7 @@ from types import MappingProxyType
 COLUMNS = 11
 TABLES_DIR: Traversable = resources.files("mqcore.config") / "tables"
 _LIVE = "live"
+_NEXT_START = "next start"
 # Between the default below version 5.0 and the one from there on.
 _FROM_5 = " 5.x: "
 # Between the default of 5.3 and that of 5.5.
@@ -91,6 +92,7 @@ class Key:
         field: The field of typed settings that it becomes, `listener.` before one of a listener's,
             `controller.` before one of a controller's; empty for a key that only the store reads.
         is_live: Whether a tool may change it while the broker runs.
+        is_kept: Whether a tool may change it in the broker's file, for the next start.
         policy: The field of the fast path's policy or of the engine that it becomes, see
             `policy_fields` and `engine_rows`; or empty.
         words: What it means; of an inert or refused key why.
@@ -107,6 +109,7 @@ class Key:
     fate: Fate
     field: str
     is_live: bool
+    is_kept: bool
     policy: str
     words: str
 
@@ -159,8 +162,8 @@ def table_lines(table: str, columns: int) -> list[list[str]]:
 
 def _key(cells: list[str]) -> Key:
     name, kind, unit, in_49, in_53, ours, fate, field, live, policy, words = cells
-    if live not in ("", _LIVE):
-        raise ValueError(f"the row of {name}: {live} is not {_LIVE}")
+    if live not in ("", _LIVE, _NEXT_START):
+        raise ValueError(f"the row of {name}: {live} is neither {_LIVE} nor {_NEXT_START}")
     in_53, has_other, in_55 = in_53.partition(_IN_55)
     in_55 = in_55 if has_other else in_53
     official = next((each for each in (in_49, in_53) if each != "-"), in_55)
@@ -179,7 +182,8 @@ def _key(cells: list[str]) -> Key:
         default_5=from_5 if has_two else default,
         fate=Fate(fate),
         field=field,
-        is_live=bool(live),
+        is_live=live == _LIVE,
+        is_kept=live == _NEXT_START,
         policy=policy,
         words=words,
     )

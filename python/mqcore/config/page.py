@@ -32,8 +32,10 @@ holds them once; secrets are masked in both.
 What becomes of a key:
 
 - *honoured*: it has its official effect. Those that are *live* can be changed while the
-  program runs, by `mqadmin updateBrokerConfig`, `updateNamesrvConfig` or `updateControllerConfig`;
-  others take effect with the next start.
+  program runs, by `mqadmin updateBrokerConfig`, `updateNamesrvConfig` or `updateControllerConfig`.
+  Those marked *next start* are taken by `updateBrokerConfig` into the broker's properties file
+  (`-c`) and take effect with the next start, which the remark of the answer names; all others are
+  changed in that file by hand.
 - *without effect*: known; where it is set to another value than the default, a
   warning at the start gives the reason.
 - *refused*: it promises durability, replication or access control that is not there. Another value
@@ -60,7 +62,6 @@ _SECTIONS = (
     ),
 )
 _RELEASES = ("4.9", "5.3", "5.5")
-_LIVE = ("", "yes")
 _NONE = "–"  # noqa: RUF001 - a dash for people
 
 
@@ -86,7 +87,8 @@ def page() -> str:
 
 
 def _honoured(key: Key) -> str:
-    cells = (f"`{key.name}`", key.kind, _default(key), _LIVE[key.is_live], key.words)
+    change = "yes" if key.is_live else "next start" if key.is_kept else ""
+    cells = (f"`{key.name}`", key.kind, _default(key), change, key.words)
     return f"| {' | '.join(cells)} |\n"
 
 

@@ -16,8 +16,13 @@ RESERVE_TIME: Final = "reserve.time"
 BATCH_QUEUE: Final = "BatchCQ"
 COMPACTION: Final = "COMPACTION"
 MIXED: Final = "MIXED"
+# Since 5.5: the number of a message's queue is its priority.
+PRIORITY: Final = "PRIORITY"
+# Of a group, since 5.5: in how many of a hundred pops priorities count.
+PRIORITY_FACTOR: Final = "priority.factor"
 
 _LONG_MAX = (1 << 63) - 1
+_PERCENT_MAX = 100
 
 
 class AttributeFaultError(ValueError):
@@ -48,16 +53,28 @@ def _reserve_time(value: str) -> None:
         raise AttributeFaultError(f"value is not in range(-1, {_LONG_MAX})")
 
 
+def _percent(value: str) -> None:
+    if not (value.isascii() and value.isdigit() and int(value) <= _PERCENT_MAX):
+        raise AttributeFaultError(f"value is not in range(0, {_PERCENT_MAX})")
+
+
 _ALL: Mapping[str, _Attribute] = MappingProxyType(
     {
         QUEUE_TYPE: _Attribute(is_changeable=False, verify=_one_of(BATCH_QUEUE, "SimpleCQ")),
         CLEANUP_POLICY: _Attribute(is_changeable=False, verify=_one_of("DELETE", COMPACTION)),
         MESSAGE_TYPE: _Attribute(
             is_changeable=True,
-            verify=_one_of("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", MIXED),
+            verify=_one_of(
+                "UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", MIXED, PRIORITY
+            ),
         ),
         RESERVE_TIME: _Attribute(is_changeable=True, verify=_reserve_time),
     }
+)
+
+
+_OF_GROUPS: Mapping[str, _Attribute] = MappingProxyType(
+    {PRIORITY_FACTOR: _Attribute(is_changeable=True, verify=_percent)}
 )
 
 
@@ -85,12 +102,15 @@ def parse_changes(text: str) -> dict[str, str]:
     return changes
 
 
-def altered(current: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
+def altered(
+    current: Mapping[str, str] | None, changes: Mapping[str, str], *, of_group: bool = False
+) -> dict[str, str]:
     """Returns attributes after changes.
 
     Args:
         current: Those of the topic; None for a topic that is created now.
         changes: By signed keys; a value of a key that goes is passed over.
+        of_group: Whether they are those of a group, not of a topic.
 
     Raises:
         AttributeFaultError: One of them may not be made; nothing is.
@@ -112,7 +132,8 @@ def altered(current: Mapping[str, str] | None, changes: Mapping[str, str]) -> di
             raise AttributeFaultError(f"wrong format key: {key}")
         if sign == "-" and key not in result:
             raise AttributeFaultError(f"attempt to delete a nonexistent key: {key}")
-        _verify(key, value if sign == "+" else None, is_new=current is None)
+        known = _OF_GROUPS if of_group else _ALL
+        _verify(known, key, value if sign == "+" else None, is_new=current is None)
         if sign == "+":
             result[key] = value
         else:
@@ -120,8 +141,8 @@ def altered(current: Mapping[str, str] | None, changes: Mapping[str, str]) -> di
     return result
 
 
-def _verify(key: str, value: str | None, *, is_new: bool) -> None:
-    attribute = _ALL.get(key)
+def _verify(known: Mapping[str, _Attribute], key: str, value: str | None, *, is_new: bool) -> None:
+    attribute = known.get(key)
     if attribute is None:
         raise AttributeFaultError(f"unsupported key: {key}")
     if not is_new and not attribute.is_changeable:

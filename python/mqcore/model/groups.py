@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from mqcore.model.attributes import PRIORITY_FACTOR
 from mqcore.model.reading import as_bool, as_dict, as_int, as_text
 from mqcore.model.retry_policies import CUSTOMIZED, RetryPolicy, retry_policy
 
@@ -36,6 +37,10 @@ _KNOWN: Final = frozenset(
 
 
 _POLICY: Final = "groupRetryPolicy"
+
+
+# Every pop counts priorities unless an attribute gives another number.
+_PRIORITY_ALWAYS = 100
 
 
 # What 5.x writes for a group that nobody configured beyond 4.9's members.
@@ -99,6 +104,22 @@ class GroupConfig:
     def retry_policy(self) -> RetryPolicy:
         """The pauses between its retries; the proxy of 5.x alone goes by them."""
         return retry_policy(self.extras.get(_POLICY))
+
+    @property
+    def priority_percent(self) -> int:
+        """In how many of a hundred pops priorities count (`priority.factor` of 5.5), or 100."""
+        percent = as_int(self.attributes.get(PRIORITY_FACTOR), _PRIORITY_ALWAYS)
+        return min(max(percent, 0), _PRIORITY_ALWAYS)
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Its attributes; in a request the changes of them, by signed keys."""
+        found = as_dict(self.extras.get("attributes"))
+        return {name: as_text(value) for name, value in found.items()}
+
+    def with_attributes(self, attributes: dict[str, str]) -> Self:
+        """Returns the group with other attributes."""
+        return replace(self, extras=self.extras | {"attributes": attributes})
 
     @property
     def policy_type(self) -> str:

@@ -91,6 +91,7 @@ __all__ = [
     "ReplicationMaster",
     "ReplicationRefill",
     "ReplicationSlave",
+    "ResumedHalf",
     "RetryTopic",
     "Revived",
     "RowPacker",
@@ -109,6 +110,7 @@ __all__ = [
     "TransactionCount",
     "UnitExtension",
     "VerifyProgress",
+    "change_settings",
     "compress",
     "decode_records",
     "decompress",
@@ -188,6 +190,9 @@ def settings() -> dict[str, str]:
 
 def sql_fault(text: str) -> str | None:
     """Returns what is wrong with an SQL92 text, and where; None for one that is right."""
+
+def change_settings(store: NativeStore, settings: dict[str, str]) -> None:
+    """Lets a store take settings that may change while it is open; see `Store.change_settings`."""
 
 def stored_units(
     store: NativeStore, topic: str, queue_id: int, first: int, count: int
@@ -1695,6 +1700,15 @@ class HalfMessages:
             StoreError: Something could not be read or stored; nothing has happened.
         """
 
+    def resume(self, physical_offset: int) -> ResumedHalf:
+        """Stores a half message that was given up anew, as one that nobody was asked about yet.
+
+        May wait for the disk; any thread.
+
+        Raises:
+            StoreError: It could not be read or stored.
+        """
+
     def counts(self) -> list[TransactionCount]:
         """Returns the transactions of every topic that had some."""
 
@@ -1781,6 +1795,21 @@ class CheckQuestion:
     def physical_offset(self) -> int: ...
     @property
     def record(self) -> bytes: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class ResumedHalf:
+    """What came of a half message that was to be asked about again.
+
+    Attributes:
+        end: End of its new record in the log; None where it was not stored.
+        found_in: The topic of a message that was not given up.
+    """
+
+    @property
+    def end(self) -> int | None: ...
+    @property
+    def found_in(self) -> str | None: ...
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final

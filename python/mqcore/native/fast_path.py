@@ -40,6 +40,7 @@ class TopicPolicy(NamedTuple):
         is_ordered: Whether it is an order topic.
         has_multi_tags: Whether its filter type is MULTI_TAG.
         needs_check: Hand over every request for it first.
+        has_priorities: Whether pops read its queues by their numbers.
     """
 
     perm: int = 6
@@ -49,6 +50,7 @@ class TopicPolicy(NamedTuple):
     is_ordered: bool = False
     has_multi_tags: bool = False
     needs_check: bool = False
+    has_priorities: bool = False
 
 
 class GroupPolicy(NamedTuple):
@@ -62,6 +64,7 @@ class GroupPolicy(NamedTuple):
         broker_id: The broker it should pull from.
         slow_broker_id: The one it should pull from when it is far behind.
         needs_check: Hand over every pull of it first.
+        priority_percent: In how many of a hundred pops priorities count.
     """
 
     is_consume_enabled: bool = True
@@ -71,6 +74,7 @@ class GroupPolicy(NamedTuple):
     broker_id: int = 0
     slow_broker_id: int = 1
     needs_check: bool = False
+    priority_percent: int = 100
 
 
 class FastPath(NativeFastPath):

@@ -86,6 +86,10 @@ class PopPolicy(NamedTuple):
             enablePopMessageThreshold (`popInflightMessageThreshold`).
         bounds_in_flight: A group that has more than popInflightMessageThreshold messages of a queue
             gets no others of it (`enablePopMessageThreshold`).
+        priority_retry_first_percent: How often in a hundred a pop by priorities looks at the retry
+            topic first (`popFromRetryProbabilityForPriority`).
+        is_priority_ascending: Whether pops by priorities read the queue with the highest number
+            first (`priorityOrderAsc`).
     """
 
     held_per_line: int = 1_024
@@ -103,6 +107,8 @@ class PopPolicy(NamedTuple):
     names_retry_topic: bool = False
     in_flight_max: int = 10_000
     bounds_in_flight: bool = False
+    priority_retry_first_percent: int = 0
+    is_priority_ascending: bool = True
 
 
 class BrokerPolicy(NamedTuple):

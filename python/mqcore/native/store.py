@@ -19,6 +19,7 @@ from mqcore.native._native import (
     Notice,
     QueueUnit,
     Stats,
+    change_settings,
     stored_units,
 )
 from mqcore.native.errors import StoreClosedError
@@ -147,6 +148,20 @@ class Store(NativeStore):
     ) -> None:
         """Closes the store."""
         self.close()
+
+    def change_settings(self, config: Mapping[str, Setting] | None, path: str | Path) -> None:
+        """Takes changed settings: those about retention, reads, and when appends count as busy.
+
+        All others stay as they were at the opening.
+
+        Args:
+            config: All settings, as they would be given to open the store.
+            path: The directory.
+
+        Raises:
+            ConfigError: A value does not go with others; nothing has changed.
+        """
+        change_settings(self, _with_sizes(setting_texts(path, config)))
 
     def stats(self) -> Stats:
         """Returns the store in numbers, now. Asks the kernel for the pages of every map."""

@@ -61,6 +61,7 @@ class Family(StrEnum):
     CONTROLLER = "Controller"
     CONTAINER = "Broker containers"
     COLD_DATA = "Reading of cold data"
+    LITE = "Lite topics"
     ROCKSDB = "RocksDB"
     FILTER_SERVER = "Filter servers"
     ACCESS = "Access control"
@@ -108,19 +109,15 @@ _ACCESS_5: Final = "access control of 5.x is not implemented"
 _FILTER_SERVER: Final = (
     "filter servers were removed from RocketMQ; expressions of SQL92 replace them"
 )
-_HALF_CHECK: Final = (
-    "not implemented: a half message whose checks were given up stays in TRANS_CHECK_MAX_TIME_TOPIC"
-)
-_ROCKSDB: Final = "no state is kept in RocksDB"
 _STATIC_TOPICS: Final = "static topics (logical queues over several brokers) are not implemented"
+_LITE: Final = "lite topics of 5.5 are not implemented"
+_TIMER_ENGINE: Final = (
+    "only the timer wheel is built: messages that wait in RocksDB would not be delivered"
+)
 _CONTAINER: Final = "a process holds one broker; broker containers are not implemented"
-_REPLICATION: Final = "a number that is stored and shown, and that nothing reads"
 _BETWEEN_CONTROLLERS: Final = (
     "an entry of the official controllers' Raft log, never sent to a broker"
 )
-_COLD_DATA: Final = "flow control of cold reads is not implemented"
-_READ_MODE: Final = "the advice for reading the commit log is the store's, and cannot be set"
-_POP_ROLLBACK: Final = "moves open pops out of RocksDB, where none are kept"
 
 
 class RequestCode(IntEnum):
@@ -234,7 +231,7 @@ class RequestCode(IntEnum):
     SEND_BATCH_MESSAGE = Row(320, Family.SEND, _NATIVE, "4.1.0", on_mounted=False)
     QUERY_CONSUME_QUEUE = Row(321, Family.QUERY, _BROKER, "4.1.0")
     QUERY_DATA_VERSION = Row(322, Family.ROUTES, _NAMESRV, "4.3.0")
-    RESUME_CHECK_HALF_MESSAGE = _unanswered(323, Family.TRANSACTION, "4.5.2", _HALF_CHECK)
+    RESUME_CHECK_HALF_MESSAGE = Row(323, Family.TRANSACTION, _BROKER, "4.5.2", on_mounted=False)
     SEND_REPLY_MESSAGE = Row(324, Family.REPLY, _BROKER, "4.6.0")
     SEND_REPLY_MESSAGE_V2 = Row(325, Family.REPLY, _BROKER, "4.6.0")
     PUSH_REPLY_MESSAGE_TO_CLIENT = Row(326, Family.REPLY, _CLIENT, "4.6.0")
@@ -246,8 +243,8 @@ class RequestCode(IntEnum):
     GET_TOPIC_CONFIG = Row(351, Family.TOPICS, _BROKER, "5.0.0")
     GET_SUBSCRIPTIONGROUP_CONFIG = Row(352, Family.GROUPS, _BROKER, "5.0.0")
     UPDATE_AND_GET_GROUP_FORBIDDEN = Row(353, Family.GROUPS, _BROKER, "5.0.0")
-    CHECK_ROCKSDB_CQ_WRITE_PROGRESS = _unanswered(354, Family.ROCKSDB, "5.3.1", _ROCKSDB)
-    EXPORT_ROCKSDB_CONFIG_TO_JSON = _unanswered(355, Family.ROCKSDB, "5.3.2", _ROCKSDB)
+    CHECK_ROCKSDB_CQ_WRITE_PROGRESS = Row(354, Family.ROCKSDB, _BROKER, "5.3.1")
+    EXPORT_ROCKSDB_CONFIG_TO_JSON = Row(355, Family.ROCKSDB, _BROKER, "5.3.2")
     LITE_PULL_MESSAGE = Row(361, Family.PULL, _NATIVE, "5.0.0")
     RECALL_MESSAGE = Row(370, Family.TIMER, _NATIVE, "5.3.2", on_mounted=False)
     QUERY_ASSIGNMENT = Row(400, Family.ASSIGNMENT, _BROKER, "5.0.0")
@@ -261,7 +258,7 @@ class RequestCode(IntEnum):
     NOTIFY_MIN_BROKER_ID_CHANGE = Row(905, Family.ROUTES, _BROKER, "5.0.0")
     EXCHANGE_BROKER_HA_INFO = Row(906, Family.REPLICATION, _BROKER, "5.0.0")
     GET_BROKER_HA_STATUS = Row(907, Family.REPLICATION, _BROKER, "5.0.0")
-    RESET_MASTER_FLUSH_OFFSET = _unanswered(908, Family.REPLICATION, "5.0.0", _REPLICATION)
+    RESET_MASTER_FLUSH_OFFSET = Row(908, Family.REPLICATION, _BROKER, "5.0.0")
     CONTROLLER_ALTER_SYNC_STATE_SET = Row(1001, Family.CONTROLLER, _CONTROLLER, "5.0.0")
     CONTROLLER_ELECT_MASTER = Row(1002, Family.CONTROLLER, _CONTROLLER, "5.0.0")
     CONTROLLER_REGISTER_BROKER = Row(1003, Family.CONTROLLER, _CONTROLLER, "5.0.0")
@@ -288,10 +285,10 @@ class RequestCode(IntEnum):
     RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = _unanswered(
         1018, Family.CONTROLLER, "5.2.0", _BETWEEN_CONTROLLERS
     )
-    UPDATE_COLD_DATA_FLOW_CTR_CONFIG = _unanswered(2001, Family.COLD_DATA, "5.1.2", _COLD_DATA)
-    REMOVE_COLD_DATA_FLOW_CTR_CONFIG = _unanswered(2002, Family.COLD_DATA, "5.1.2", _COLD_DATA)
-    GET_COLD_DATA_FLOW_CTR_INFO = _unanswered(2003, Family.COLD_DATA, "5.1.2", _COLD_DATA)
-    SET_COMMITLOG_READ_MODE = _unanswered(2004, Family.COLD_DATA, "5.1.2", _READ_MODE)
+    UPDATE_COLD_DATA_FLOW_CTR_CONFIG = Row(2001, Family.COLD_DATA, _BROKER, "5.1.2")
+    REMOVE_COLD_DATA_FLOW_CTR_CONFIG = Row(2002, Family.COLD_DATA, _BROKER, "5.1.2")
+    GET_COLD_DATA_FLOW_CTR_INFO = Row(2003, Family.COLD_DATA, _BROKER, "5.1.2")
+    SET_COMMITLOG_READ_MODE = Row(2004, Family.COLD_DATA, _BROKER, "5.1.2", on_mounted=False)
     AUTH_CREATE_USER = _unanswered(3001, Family.ACCESS, "5.3.0", _ACCESS_5)
     AUTH_UPDATE_USER = _unanswered(3002, Family.ACCESS, "5.3.0", _ACCESS_5)
     AUTH_DELETE_USER = _unanswered(3003, Family.ACCESS, "5.3.0", _ACCESS_5)
@@ -302,13 +299,24 @@ class RequestCode(IntEnum):
     AUTH_DELETE_ACL = _unanswered(3008, Family.ACCESS, "5.3.0", _ACCESS_5)
     AUTH_GET_ACL = _unanswered(3009, Family.ACCESS, "5.3.0", _ACCESS_5)
     AUTH_LIST_ACL = _unanswered(3010, Family.ACCESS, "5.3.0", _ACCESS_5)
+    SWITCH_TIMER_ENGINE = _unanswered(5001, Family.TIMER, "5.5.0", _TIMER_ENGINE)
     POP_MESSAGE = Row(200050, Family.POP, _NATIVE, "5.0.0", on_mounted=False)
     ACK_MESSAGE = Row(200051, Family.POP, _NATIVE, "5.0.0")
     PEEK_MESSAGE = Row(200052, Family.POP, _NATIVE, "5.0.0")
     CHANGE_MESSAGE_INVISIBLETIME = Row(200053, Family.POP, _NATIVE, "5.0.0", on_mounted=False)
     NOTIFICATION = Row(200054, Family.POP, _NATIVE, "5.0.0")
     POLLING_INFO = Row(200055, Family.POP, _NATIVE, "5.0.0")
-    POP_ROLLBACK = _unanswered(200056, Family.POP, "5.3.2", _POP_ROLLBACK)
+    POP_ROLLBACK = Row(200056, Family.POP, _BROKER, "5.3.2")
+    POP_LITE_MESSAGE = _unanswered(200070, Family.LITE, "5.5.0", _LITE)
+    LITE_SUBSCRIPTION_CTL = _unanswered(200071, Family.LITE, "5.5.0", _LITE)
+    ACK_LITE_MESSAGE = _unanswered(200072, Family.LITE, "5.5.0", _LITE)
+    NOTIFY_UNSUBSCRIBE_LITE = _unanswered(200073, Family.LITE, "5.5.0", _LITE)
+    GET_BROKER_LITE_INFO = _unanswered(200074, Family.LITE, "5.5.0", _LITE)
+    GET_PARENT_TOPIC_INFO = _unanswered(200075, Family.LITE, "5.5.0", _LITE)
+    GET_LITE_TOPIC_INFO = _unanswered(200076, Family.LITE, "5.5.0", _LITE)
+    GET_LITE_CLIENT_INFO = _unanswered(200077, Family.LITE, "5.5.0", _LITE)
+    GET_LITE_GROUP_INFO = _unanswered(200078, Family.LITE, "5.5.0", _LITE)
+    TRIGGER_LITE_DISPATCH = _unanswered(200079, Family.LITE, "5.5.0", _LITE)
     BATCH_ACK_MESSAGE = Row(200151, Family.POP, _NATIVE, "5.1.3")
 
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mqcore_engine::lock::Mutex;
 use mqcore_fast_path::transactions::check::{Checked, Checker, Copied, Question, Rules};
+use mqcore_fast_path::transactions::resume::{Resumed, resume};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -66,6 +67,14 @@ frozen! {
         rolled_back: u64,
         /// Given up since the start.
         given_up: u64,
+    }
+
+    /// What came of a half message that was to be asked about again.
+    ResumedHalf {
+        /// End of its new record in the log; `None` where it was not stored.
+        end: Option<u64>,
+        /// The topic of a message that was not given up.
+        found_in: Option<String>,
     }
 
     /// The op messages of ends of transactions.
@@ -161,6 +170,15 @@ impl HalfMessages {
         CheckedHalves::of(py, done, &ended)
     }
 
+    fn resume(&self, py: Python<'_>, physical_offset: u64) -> PyResult<ResumedHalf> {
+        gil_call(py, Gil::Released, || {
+            let fast_path = &self.fast_path;
+            resume(&fast_path.engine, &fast_path.shared.counts, physical_offset)
+        })
+        .map(ResumedHalf::of)
+        .map_err(|error| raised(py, &error))
+    }
+
     fn counts(&self) -> Vec<TransactionCount> {
         let counts = self.fast_path.shared.counts.all();
         let counts = counts.into_iter().map(|(topic, count)| TransactionCount {
@@ -182,6 +200,17 @@ impl HalfMessages {
     #[getter]
     fn changes(&self) -> u64 {
         self.fast_path.shared.counts.changes()
+    }
+}
+
+impl ResumedHalf {
+    fn of(resumed: Resumed) -> Self {
+        let (end, found_in) = match resumed {
+            Resumed::Stored { end } => (Some(end), None),
+            Resumed::Unfit => (None, None),
+            Resumed::NotGivenUp(topic) => (None, Some(topic)),
+        };
+        Self { end, found_in }
     }
 }
 

@@ -16,6 +16,7 @@
 //! | `locked` | the fast paths of the loops, each behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
+//! | `live_settings` | settings of an open store that change at once |
 //! | `refill` | the class over a slave that copies whole files |
 //! | `controller` | the class over a controller's log and state |
 //! | `replication` | the classes over the threads of replication |
@@ -76,6 +77,7 @@ mod handed;
 mod inspection;
 mod json;
 mod left;
+mod live_settings;
 mod locked;
 mod many;
 mod membership;
@@ -137,7 +139,8 @@ mod _native {
     use crate::gil::{GilCounts, gil_counts};
     #[pymodule_export]
     use crate::half_messages::{
-        CheckQuestion, CheckedHalves, HalfMessages, OpMessagesWritten, TransactionCount,
+        CheckQuestion, CheckedHalves, HalfMessages, OpMessagesWritten, ResumedHalf,
+        TransactionCount,
     };
     #[pymodule_export]
     use crate::handed::Handed;
@@ -148,6 +151,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::json::parse_relaxed_json;
+    #[pymodule_export]
+    use crate::live_settings::change_settings;
     #[pymodule_export]
     use crate::many::AppendedMany;
     #[pymodule_export]

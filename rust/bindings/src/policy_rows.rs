@@ -44,6 +44,8 @@ pub(crate) struct PopRow {
     pub(crate) names_retry_topic: bool,
     pub(crate) in_flight_max: u64,
     pub(crate) bounds_in_flight: bool,
+    pub(crate) priority_retry_first_percent: u32,
+    pub(crate) is_priority_ascending: bool,
 }
 
 /// `BrokerPolicy`.

@@ -166,6 +166,8 @@ impl From<PopRow> for PopRules {
             kept_per_queue_max: row.kept_per_queue_max,
             in_flight_max: row.bounds_in_flight.then_some(row.in_flight_max),
             retry_first_percent: row.retry_first_percent,
+            priority_retry_first_percent: row.priority_retry_first_percent,
+            is_priority_ascending: row.is_priority_ascending,
             has_retry_v2: row.has_retry_v2,
             reads_retry_v1: row.reads_retry_v1,
             begins_in_memory: row.begins_in_memory,

@@ -101,6 +101,7 @@ pub(crate) struct TopicRow {
     is_ordered: bool,
     has_multi_tags: bool,
     needs_check: bool,
+    has_priorities: bool,
 }
 
 impl From<TopicRow> for Topic {
@@ -112,6 +113,7 @@ impl From<TopicRow> for Topic {
             sys_flag: row.sys_flag,
             is_ordered: row.is_ordered,
             has_multi_tags: row.has_multi_tags,
+            has_priorities: row.has_priorities,
             needs_check: row.needs_check,
         }
     }
@@ -127,6 +129,7 @@ pub(crate) struct GroupRow {
     broker_id: i64,
     slow_broker_id: i64,
     needs_check: bool,
+    priority_percent: u32,
 }
 
 impl From<GroupRow> for Group {
@@ -138,6 +141,7 @@ impl From<GroupRow> for Group {
             max_retries: row.max_retries,
             broker_id: row.broker_id,
             slow_broker_id: row.slow_broker_id,
+            priority_percent: row.priority_percent,
             needs_check: row.needs_check,
         }
     }

@@ -27,6 +27,10 @@ pub(crate) const TIMER_DEL_UNIQKEY: &str = "TIMER_DEL_UNIQKEY";
 /// What the properties that ask for a time begin with: all others are passed by on this alone.
 const TIMER_PREFIX: &[u8] = b"TIMER_";
 const TRAN_MSG: &str = "TRAN_MSG";
+/// The priority of a message, a whole number from 0 on (5.5).
+const PRIORITY: &[u8] = b"_SYS_MSG_PRIORITY_";
+/// What keeps messages in one queue; such a message has no priority.
+const SHARDING_KEY: &[u8] = b"__SHARDINGKEY";
 /// The handle that a pop gave a message: a consumer that sends the message on has it still. Stored,
 /// the next pop would give the old handle, and its acknowledgement would reach the wrong message.
 pub(crate) const POP_CK: &str = "POP_CK";
@@ -46,6 +50,21 @@ pub(crate) struct Seen<'a> {
     pub(crate) uniq_key: Option<&'a [u8]>,
     /// How many messages it claims to hold, as text.
     pub(crate) inner_num: Option<&'a [u8]>,
+    /// Its priority, as text.
+    pub(crate) priority: Option<&'a [u8]>,
+    /// Whether it belongs to a shard, and is in the queue of that.
+    pub(crate) is_sharded: bool,
+}
+
+impl Seen<'_> {
+    /// The queue that its priority gives it; `None` for a message without one, or with a delay, a
+    /// transaction or a shard, which decide before (`TopicMessageType.parseFromMessageProperty`).
+    pub(crate) fn queue_by_priority(&self, write_queues: i32) -> Option<i32> {
+        let is_plain =
+            !self.is_half && self.delay.is_none() && !self.timed.is_asked() && !self.is_sharded;
+        let priority = self.priority.filter(|_| is_plain).and_then(level)?;
+        (priority >= 0).then(|| priority.min(write_queues.max(1) - 1))
+    }
 }
 
 /// The properties that ask for a time of delivery, as texts.
@@ -86,6 +105,8 @@ pub(crate) fn see(text: &[u8]) -> Seen<'_> {
         timed: Timed::default(),
         uniq_key: None,
         inner_num: None,
+        priority: None,
+        is_sharded: false,
     };
     for (name, value) in pairs(text) {
         if name == WAIT.as_bytes() {
@@ -98,6 +119,10 @@ pub(crate) fn see(text: &[u8]) -> Seen<'_> {
             seen.uniq_key = Some(value);
         } else if name == INNER_NUM.as_bytes() {
             seen.inner_num = Some(value);
+        } else if name == PRIORITY {
+            seen.priority = Some(value);
+        } else if name == SHARDING_KEY {
+            seen.is_sharded = true;
         } else if name.starts_with(TIMER_PREFIX) {
             seen.timed.see(name, value);
         }

@@ -84,6 +84,33 @@ _FIGURES = Conversation(
     ],
 )
 
+_TOOLS = Conversation(
+    "tools_of_later_releases",
+    [
+        good(2003, note="no thresholds"),
+        good(2001, body=b"one=10\ntwo=20\n"),
+        refused(2001, body=b"three=3\ntwo=many\n", answers=(1,)),
+        malformed(2001, body=b"\xff\xfe=\x00"),
+        good(2002, body=b"two"),
+        malformed(2002, {"unknown": "field"}, b"\xff"),
+        good(2003),
+        malformed(2003, {"unknown": "field"}, b"and a body"),
+        good(2004, {"READ_AHEAD_MODE": "1"}),
+        good(2004, {"READ_AHEAD_MODE": "0"}),
+        refused(2004, {"READ_AHEAD_MODE": "7"}),
+        malformed(2004, {"READ_AHEAD_MODE": "x"}),
+        malformed(2004, {}),
+        good(354, {"topic": "", "checkStoreTime": 0}),
+        malformed(354, {"unknown": "field"}, b"and a body"),
+        good(355, {"configType": "topics;consumerOffsets"}),
+        malformed(355, {"unknown": "field"}, b"and a body"),
+        good(908, {"masterFlushOffset": 7}, note="of a master"),
+        malformed(908, {"masterFlushOffset": "many"}, b"and a body"),
+        good(200_056),
+        malformed(200_056, {"unknown": "field"}, b"and a body"),
+    ],
+)
+
 # Codes of clients, of name servers and of controllers, one that is free, and the bounds.
 _FOREIGN: Final = (-1, 0, 1, 13, 39, 40, 99, 100, 103, 105, 220, 326, 513, 901, 1_001, 3_001, 3_442)
 
@@ -104,7 +131,7 @@ _UNKNOWN_TO_BINARY = Conversation(
         refused(32_768, answers=(3,)),
         refused(2**31 - 1, answers=(3,)),
         refused(-(2**31), answers=(3,)),
-        refused(200_056, {"topic": "t"}, answers=(3,), note="a rollback of pops"),
+        refused(200_070, {"topic": "t"}, answers=(3,), note="a pop of a lite topic"),
     ],
     kinds=("json",),
 )
@@ -141,4 +168,4 @@ _BAD_FRAMES = Conversation(
     kinds=("json",),
 )
 
-CONVERSATIONS: Final = (_SETTINGS, _FIGURES, _UNKNOWN, _UNKNOWN_TO_BINARY, _BAD_FRAMES)
+CONVERSATIONS: Final = (_SETTINGS, _FIGURES, _TOOLS, _UNKNOWN, _UNKNOWN_TO_BINARY, _BAD_FRAMES)

@@ -19,6 +19,8 @@ from recorded.requests import batch_body, create, heartbeat, pull_fields, send_f
 __all__ = ["CONVERSATIONS"]
 
 _UNKNOWN, _COMMIT, _ROLLBACK = 0, 8, 12
+# Where the message that was given up is in the log.
+_GIVEN_UP_AT: Final = 0x209
 _HALF_TOPIC, _OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 
 
@@ -103,6 +105,30 @@ _CHECKS = Conversation(
     settings={"transactionCheckMax": "1"},
 )
 
+# An address and a port that nobody looks at.
+_ANYWHERE: Final = "7F00000100002A9F"
+_GIVEN_UP = Conversation(
+    "transactions_given_up",
+    [
+        create("t"),
+        step(34, body=heartbeat("p1", producers=["pg"]), by="B"),
+        _half("H0"),
+        Advance(10_000),
+        Do("check transactions", {"B": 1}),
+        Advance(60_000),
+        Do("check transactions"),
+        step(11, pull_fields("TRANS_CHECK_MAX_TIME_TOPIC")),
+        refused(323, {"msgId": From("H0", "msgId")}, answers=(1,), note="one that is asked about"),
+        refused(323, {"msgId": f"{_ANYWHERE}0000000000000001"}, answers=(1,)),
+        good(323, {"msgId": f"{_ANYWHERE}{_GIVEN_UP_AT:016X}"}),
+        Advance(10_000),
+        Do("check transactions", {"B": 1}),
+        malformed(323, {"msgId": "none"}),
+        malformed(323, {}),
+    ],
+    settings={"transactionCheckMax": "1"},
+)
+
 _ROWS: Final = batch_body([(b"row 0", {"KEYS": "k0"}), (b"row 1", {"TAGS": "b"})])
 
 _BATCHES = Conversation(
@@ -135,4 +161,4 @@ _BATCHES = Conversation(
     ],
 )
 
-CONVERSATIONS: Final = (_ENDS, _CHECKS, _BATCHES)
+CONVERSATIONS: Final = (_ENDS, _CHECKS, _GIVEN_UP, _BATCHES)

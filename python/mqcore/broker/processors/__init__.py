@@ -5,7 +5,9 @@ from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.processors.assignments import Assignments
 from mqcore.broker.processors.clients import Clients
+from mqcore.broker.processors.cold_data import ColdData
 from mqcore.broker.processors.forwards import Forwards
+from mqcore.broker.processors.given_up import GivenUp
 from mqcore.broker.processors.group_admin import GroupAdmin
 from mqcore.broker.processors.guard import guarded
 from mqcore.broker.processors.maintenance import Maintenance
@@ -15,6 +17,7 @@ from mqcore.broker.processors.offset_admin import OffsetAdmin
 from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
+from mqcore.broker.processors.rocksdb import RocksDb
 from mqcore.broker.processors.succession import Succession
 from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
@@ -48,12 +51,15 @@ def dispatcher_of(
     for family in (
         Assignments(state, persistence, queues),
         Clients(state, persistence, membership),
+        ColdData(state),
         Forwards(state),
+        GivenUp(state),
         GroupAdmin(state, persistence),
         Maintenance(state, persistence),
         Messages(state),
         OffsetAdmin(state),
         Progress(state),
+        RocksDb(persistence),
         Timers(state, persistence),
         TopicAdmin(state, persistence),
         Replies(state),

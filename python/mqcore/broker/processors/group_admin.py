@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
+from mqcore.model.attributes import AttributeFaultError, altered
 from mqcore.model.groups import GroupConfig
 from mqcore.model.reading import as_list
 from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object
@@ -49,12 +50,27 @@ class GroupAdmin:
             fault = group_fault(group.name)
             if fault is not None:
                 raise RefusedError(fault, code=self._state.invalid_code)
+        groups = [self._altered(group) for group in groups]
         self._state.groups.check(group.name for group in groups)
         now_ms = self._state.now_ms()
         for group in groups:
             self._state.groups.put(group, now_ms)
         names = [group.name for group in groups]
         await self._persistence.groups_changed(names, must_have=True)
+
+    def _altered(self, group: GroupConfig) -> GroupConfig:
+        """Returns a group with its attributes after the changes that it brings."""
+        known = self._state.groups.groups.get(group.name)
+        # Who gives back what was read brings no signs.
+        changes = {
+            name if name[:1] in ("+", "-") else f"+{name}": value
+            for name, value in group.attributes.items()
+        }
+        try:
+            current = None if known is None else known.attributes
+            return group.with_attributes(altered(current, changes, of_group=True))
+        except AttributeFaultError as error:
+            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
 
     async def all(self, request: Request) -> Command:
         """201: every group."""

@@ -1,6 +1,7 @@
 """The broker itself as tools see it: its settings, its state in figures, its housekeeping."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,6 +16,7 @@ from mqcore.native import Command
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
 
 _HOUR_MS: Final = 3_600_000
+_LOG_LEVEL: Final = "mqcoreLogLevel"
 # Files removed by one request, as one round of the official broker (`deleteFileBatchMax`).
 _REMOVED_MAX: Final = 10
 
@@ -51,16 +53,25 @@ class Maintenance:
         return request.answer(ext={"version": version}, body=text.encode())
 
     async def update_config(self, request: Request) -> Command:
-        """25: changes settings that may change while the broker runs: all of them or none."""
+        """25: changes settings: all of them or none; the remark names those of the next start."""
         try:
             pairs = parse_properties(request.body.decode("utf-8", "replace"), "the request")
         except ConfigFileError as error:
             raise RefusedError(error.message, code=ResponseCode.SYSTEM_ERROR) from error
-        settings, made = changed(self._state.settings, pairs)
-        if made:
-            self._state.change_settings(settings)
-            await self._persistence.settings_changed(made)
-        return request.answer()
+        state = self._state
+        changes = changed(state.settings, pairs, has_file=state.config_path is not None)
+        if changes.made:
+            settings = changes.settings
+            if changes.is_of_store:
+                # First: it may refuse what the tables of settings do not see.
+                await asyncio.to_thread(
+                    state.store.change_settings, settings.engine, settings.store_dir
+                )
+            state.change_settings(settings)
+            if _LOG_LEVEL in changes.made:
+                logging.getLogger("mqcore").setLevel(settings.log_level.upper())
+            await self._persistence.settings_changed(changes.made)
+        return request.answer(remark=changes.remark)
 
     async def runtime(self, request: Request) -> Command:
         """28: the broker in figures."""

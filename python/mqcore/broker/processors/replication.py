@@ -47,6 +47,7 @@ class Replication:
             RequestCode.EXCHANGE_BROKER_HA_INFO: self.addresses,
             RequestCode.GET_BROKER_HA_STATUS: self.status,
             RequestCode.GET_BROKER_EPOCH_CACHE: self.epochs,
+            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_flush_offset,
             RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self.notice,
         }
 
@@ -90,6 +91,12 @@ class Replication:
             "masterFlushOffset": str(self._began_at),
         }
         return request.answer(ext=found)
+
+    def reset_flush_offset(self, request: Request) -> Command:
+        """908: what the master had on its disk when it started; a slave keeps and shows it."""
+        if not self._state.role.is_master and "masterFlushOffset" in request.ext:
+            self._state.replicas.master_flush_offset = request.integer("masterFlushOffset")
+        return request.answer()
 
     def status(self, request: Request) -> Command:
         """907: how far each slave is, or how a slave follows."""
@@ -177,7 +184,7 @@ def _client(state: BrokerState) -> dict[str, object]:
         "lastReadTimestamp": 0,
         "lastWriteTimestamp": 0,
         "masterAddr": state.replicas.master_ha_address,
-        "masterFlushOffset": 0,
+        "masterFlushOffset": state.replicas.master_flush_offset,
         "maxOffset": 0,
         "transferredByteInSecond": 0,
     }

@@ -217,7 +217,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             return Ok(());
         }
         let held_ms = self.clock.now_ms() - since;
-        if held_ms <= self.busy_after_ms {
+        if held_ms <= self.busy_after_ms.load(Ordering::Relaxed) {
             return Ok(());
         }
         Err(Error::PageCacheBusy {

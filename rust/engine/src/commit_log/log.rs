@@ -30,7 +30,7 @@ pub struct CommitLog<D: Disk, C: Clock> {
     pub(super) guarded: Mutex<Guarded<D>>,
     pub(super) held_since_ms: AtomicI64,
     pub(super) segment_wait: Duration,
-    pub(super) busy_after_ms: i64,
+    pub(super) busy_after_ms: AtomicI64,
     pub(super) roll: Rollover<D>,
     /// `flushCommitLogTimed=false`: an append may wake the asynchronous flush.
     pub(super) wakes_flush: bool,
@@ -64,10 +64,16 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             guarded: Mutex::new(guarded),
             held_since_ms: AtomicI64::new(0),
             segment_wait: Duration::from_millis(config.segment_wait_ms),
-            busy_after_ms: i64::try_from(config.page_cache_busy_ms).unwrap_or(i64::MAX),
+            busy_after_ms: AtomicI64::new(busy_after_ms(config)),
             fills_crc: config.append_property_crc,
             wakes_flush: !config.flush_is_timed && config.flush_disk_type == FlushDiskType::Async,
         }
+    }
+
+    /// From now on by these settings: from when on the append lock counts as held too long.
+    pub fn change(&self, config: &StoreConfig) {
+        self.busy_after_ms
+            .store(busy_after_ms(config), Ordering::Relaxed);
     }
 
     /// The next queue offset of a queue that had an append since the store was opened.
@@ -122,4 +128,8 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             since => u64::try_from(self.clock.now_ms() - since).unwrap_or(0),
         }
     }
+}
+
+fn busy_after_ms(config: &StoreConfig) -> i64 {
+    i64::try_from(config.page_cache_busy_ms).unwrap_or(i64::MAX)
 }

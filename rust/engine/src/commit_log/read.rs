@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mqcore_record::{CrcCheck, Found, RecordView, check};
 
@@ -184,6 +185,8 @@ fn out_of_bounds(physical_offset: u64, start: u64, readable: u64) -> Error {
 pub struct LogRecords<D: Disk> {
     files: Arc<LogFiles<D>>,
     ahead: Mutex<ReadAhead>,
+    /// `dataReadAheadEnable`.
+    reads_ahead: AtomicBool,
     spares: Arc<Spares>,
 }
 
@@ -194,8 +197,14 @@ impl<D: Disk> LogRecords<D> {
         Self {
             files: Arc::clone(files),
             ahead: Mutex::new(ReadAhead::default()),
+            reads_ahead: AtomicBool::new(true),
             spares: Arc::default(),
         }
+    }
+
+    /// Whether what a cold reader that reads on will want next is asked for.
+    pub fn read_ahead(&self, is_on: bool) {
+        self.reads_ahead.store(is_on, Ordering::Relaxed);
     }
 
     /// A reader of several records.
@@ -292,6 +301,9 @@ impl<D: Disk> LogRecords<D> {
 
     /// Asks for what a cold reader that reads on will want next; does not wait for it.
     fn fetch_ahead(&self, physical_offset: u64, len: u64) {
+        if !self.reads_ahead.load(Ordering::Relaxed) {
+            return;
+        }
         let Some(range) = self.ahead.lock().on_read(physical_offset, len) else {
             return;
         };

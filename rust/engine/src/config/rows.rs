@@ -114,6 +114,9 @@ settings! {
     append_property_crc: bool = false, "enabledAppendPropCRC";
     /// Check the record CRC of 5.3 instead of the body CRC.
     verify_property_crc: bool = false, "forceVerifyPropCRC";
+    /// Fetch what a reader of cold messages that reads on will want next; false: only what is asked
+    /// for.
+    reads_ahead: bool = true, "dataReadAheadEnable";
     /// With synchronous flush: consumers may see what is not flushed yet.
     read_uncommitted: bool = false, "readUnCommitted";
     /// Bytes of the log kept present ahead of the append.

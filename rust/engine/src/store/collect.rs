@@ -1,6 +1,8 @@
 //! Making the answer of a read out of units: under the official limits, past what the reader does not
 //! want, up to where a record cannot be given.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
 use super::answers::{GetStatus, Got};
 use super::ask::{Ask, FilterDecision, MessageFilter};
 use super::lookup::{Lookup, Met};
@@ -36,6 +38,11 @@ impl ReadLimits {
         }
     }
 
+    /// Messages of one answer at the most, wherever they are.
+    pub(super) fn count_max(&self) -> usize {
+        self.read_count_memory_max.max(self.read_count_disk_max)
+    }
+
     /// Bytes and messages of one answer at the most, by the official limits: fewer where the disk has
     /// to be read.
     fn of(&self, ask: Ask<'_>, is_far: bool) -> (u64, usize) {
@@ -47,6 +54,58 @@ impl ReadLimits {
             (self.read_bytes_memory_max, self.read_count_memory_max)
         };
         (bytes_max.min(ask.bytes_max).min(READ_BYTES_MAX), count_max)
+    }
+}
+
+/// The limits as they are now: they may change while others read.
+pub(super) struct LiveLimits {
+    memory_bytes: u64,
+    near_bytes: AtomicU64,
+    read_bytes_memory_max: AtomicU64,
+    read_count_memory_max: AtomicUsize,
+    read_bytes_disk_max: AtomicU64,
+    read_count_disk_max: AtomicUsize,
+}
+
+impl LiveLimits {
+    /// Those of a machine with so much memory.
+    pub(super) fn new(config: &StoreConfig, memory_bytes: u64) -> Self {
+        let limits = ReadLimits::new(config, memory_bytes);
+        Self {
+            memory_bytes,
+            near_bytes: AtomicU64::new(limits.near_bytes),
+            read_bytes_memory_max: AtomicU64::new(limits.read_bytes_memory_max),
+            read_count_memory_max: AtomicUsize::new(limits.read_count_memory_max),
+            read_bytes_disk_max: AtomicU64::new(limits.read_bytes_disk_max),
+            read_count_disk_max: AtomicUsize::new(limits.read_count_disk_max),
+        }
+    }
+
+    /// From now on by these settings; a read that is under way may see some of both.
+    pub(super) fn change(&self, config: &StoreConfig) {
+        let limits = ReadLimits::new(config, self.memory_bytes);
+        let order = Ordering::Relaxed;
+        self.near_bytes.store(limits.near_bytes, order);
+        self.read_bytes_memory_max
+            .store(limits.read_bytes_memory_max, order);
+        self.read_count_memory_max
+            .store(limits.read_count_memory_max, order);
+        self.read_bytes_disk_max
+            .store(limits.read_bytes_disk_max, order);
+        self.read_count_disk_max
+            .store(limits.read_count_disk_max, order);
+    }
+
+    /// What they are now.
+    pub(super) fn now(&self) -> ReadLimits {
+        let order = Ordering::Relaxed;
+        ReadLimits {
+            near_bytes: self.near_bytes.load(order),
+            read_bytes_memory_max: self.read_bytes_memory_max.load(order),
+            read_count_memory_max: self.read_count_memory_max.load(order),
+            read_bytes_disk_max: self.read_bytes_disk_max.load(order),
+            read_count_disk_max: self.read_count_disk_max.load(order),
+        }
     }
 }
 

@@ -137,6 +137,19 @@ impl<D: Disk, C: Clock> Store<D, C> {
         &self.config
     }
 
+    /// Takes changed settings while the store is open: those about retention, about how much one read
+    /// gives, and about when it counts as busy. All others are left as they were.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Config`]: a value does not go with others; nothing has changed.
+    pub fn change(&self, config: StoreConfig) -> Result<()> {
+        let config = Arc::new(config.check()?);
+        self.retention.change(&config);
+        self.reader.change(&config);
+        self.log.change(&config);
+        Ok(())
+    }
+
     /// What opening found and did.
     #[must_use]
     pub fn report(&self) -> &OpenReport {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mqcore_record::CrcCheck;
 
 use super::ask::{no_queue, outside};
-use super::collect::{Collecting, ReadLimits};
+use super::collect::{Collecting, LiveLimits};
 use super::damaged_records::DamagedRecords;
 use super::lookup::Lookup;
 use super::topics::{Topics, plain};
@@ -39,7 +39,7 @@ pub struct Reader<D: Disk, C: Clock> {
     pub(super) topics: Arc<Topics<D, C>>,
     pub(super) queues: Arc<QueueTable<D>>,
     damaged: Arc<DamagedRecords>,
-    limits: ReadLimits,
+    limits: LiveLimits,
     /// Units that a read looks at where the reader does not want all.
     scan_units_max: usize,
     /// `checkCrcOnColdRead`.
@@ -54,16 +54,30 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         damaged: &Arc<DamagedRecords>,
         (config, memory_bytes): (&StoreConfig, u64),
     ) -> Self {
+        records.read_ahead(config.reads_ahead);
         Self {
             files: Arc::clone(files),
             records: Arc::clone(records),
             topics: Arc::clone(topics),
             queues: Arc::clone(queues),
             damaged: Arc::clone(damaged),
-            limits: ReadLimits::new(config, memory_bytes),
+            limits: LiveLimits::new(config, memory_bytes),
             scan_units_max: (config.filter_scan_max_bytes / QUEUE_UNIT_BYTES) as usize,
             checks_crc: config.check_crc_on_cold_read,
         }
+    }
+
+    /// From now on by these settings: how much one read gives, and whether cold readers are read
+    /// ahead for.
+    pub(super) fn change(&self, config: &StoreConfig) {
+        self.limits.change(config);
+        self.records.read_ahead(config.reads_ahead);
+    }
+
+    /// Messages that one read gives at the most, unless it is for bulk.
+    #[must_use]
+    pub fn count_max(&self) -> usize {
+        self.limits.now().count_max()
     }
 
     /// Reads records of a queue from an offset on, under the official limits.
@@ -191,7 +205,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
                 damaged: &self.damaged,
                 checks_crc: self.checks_crc,
             },
-            limits: self.limits,
+            limits: self.limits.now(),
             end: self.files.readable(),
         }
     }
@@ -240,7 +254,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
             return Ok(false);
         };
         let behind = self.files.readable().saturating_sub(physical_offset);
-        Ok(behind > self.limits.near_bytes)
+        Ok(behind > self.limits.now().near_bytes)
     }
 
     /// Whether up to `count` records from a queue offset on can be read from memory alone: their

@@ -13,6 +13,7 @@ use crate::consume_queue::QueueTable;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::key_index::KeyIndex;
+use crate::lock::Mutex;
 use crate::segment::LogFiles;
 
 /// Milliseconds of an hour.
@@ -35,7 +36,8 @@ pub struct Cleaned {
 
 /// Removes the oldest files.
 pub struct Retention<D: Disk, C: Clock> {
-    config: Arc<StoreConfig>,
+    /// Replaced when a setting changes while the store is open.
+    config: Mutex<Arc<StoreConfig>>,
     clock: C,
     files: Arc<LogFiles<D>>,
     queues: Arc<QueueTable<D>>,
@@ -54,7 +56,7 @@ impl<D: Disk, C: Clock> Retention<D, C> {
         clock: &C,
     ) -> Self {
         Self {
-            config: Arc::clone(config),
+            config: Mutex::new(Arc::clone(config)),
             clock: clock.clone(),
             files: Arc::clone(&checkpoints.files),
             queues: Arc::clone(&checkpoints.queues),
@@ -65,19 +67,29 @@ impl<D: Disk, C: Clock> Retention<D, C> {
         }
     }
 
+    /// From now on by these settings.
+    pub(super) fn change(&self, config: &Arc<StoreConfig>) {
+        *self.config.lock() = Arc::clone(config);
+    }
+
+    fn config(&self) -> Arc<StoreConfig> {
+        Arc::clone(&self.config.lock())
+    }
+
     /// One look at the disk's fill: refuses appends above the warning level, lifts that below it.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn watch_space(&self) -> Result<RetainPlan> {
+        let config = self.config();
         let space = self
             .files
             .disk
             .space(self.files.chain.dir())
-            .or_else(|_no_log_yet| self.files.disk.space(&self.config.root()?))?;
-        let plan = plan_space(space, &self.config);
+            .or_else(|_no_log_yet| self.files.disk.space(&config.root()?))?;
+        let plan = plan_space(space, &config);
         let used = space.used_percent();
-        let level = self.config.disk_warning_percent;
+        let level = config.disk_warning_percent;
         let reason = plan.refuses_appends.then(|| {
             format!("the disk is {used} % full (diskSpaceWarningLevelRatio {level}): free space")
         });
@@ -96,12 +108,13 @@ impl<D: Disk, C: Clock> Retention<D, C> {
         if reason == Reason::Space && !plan.deletes_expired && !plan.deletes_at_once {
             return Ok(Cleaned::default());
         }
-        let reserved_ms = i64::try_from(self.config.file_reserved_hours)
+        let config = self.config();
+        let reserved_ms = i64::try_from(config.file_reserved_hours)
             .unwrap_or(i64::MAX)
             .saturating_mul(HOUR_MS);
         let expired_before = self.clock.now_ms().saturating_sub(reserved_ms);
         let before = (!plan.deletes_at_once).then_some(expired_before);
-        self.remove_oldest(before, self.config.delete_batch_max, unread_from)
+        self.remove_oldest(before, config.delete_batch_max, unread_from)
     }
 
     /// Removes the oldest files whatever their age, as an administrator asks; queues and index
@@ -168,7 +181,7 @@ impl<D: Disk, C: Clock> Retention<D, C> {
     /// Why files are looked at now: for the hour, where it is one of `deleteWhen`.
     pub(super) fn reason_now(&self) -> Reason {
         let hour = crate::clock::local_hour(self.clock.now_ms());
-        let is_hour = self.config.delete_when.split(';').any(|text| {
+        let is_hour = self.config().delete_when.split(';').any(|text| {
             text.trim()
                 .parse::<u32>()
                 .is_ok_and(|wanted| wanted == hour)

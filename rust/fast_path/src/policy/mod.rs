@@ -77,6 +77,8 @@ pub struct Topic {
     pub is_ordered: bool,
     /// Whether its messages carry several tags (`topicFilterType`).
     pub has_multi_tags: bool,
+    /// Whether pops read its queues by their numbers (`message.type=PRIORITY` of 5.5).
+    pub has_priorities: bool,
     /// Whether Python looks at every request for it first.
     pub needs_check: bool,
 }
@@ -96,6 +98,8 @@ pub struct Group {
     pub broker_id: i64,
     /// The broker it should pull from when it is far behind.
     pub slow_broker_id: i64,
+    /// In how many of a hundred pops priorities count (`priority.factor`).
+    pub priority_percent: u32,
     /// Whether Python looks at every request of it first.
     pub needs_check: bool,
 }

@@ -14,6 +14,7 @@ impl Topic {
             sys_flag: 0,
             is_ordered: false,
             has_multi_tags: false,
+            has_priorities: false,
             needs_check: false,
         }
     }
@@ -28,6 +29,7 @@ impl Group {
         max_retries: 16,
         broker_id: 0,
         slow_broker_id: 1,
+        priority_percent: 100,
         needs_check: false,
     };
 }

@@ -23,6 +23,10 @@ pub struct PopRules {
     pub in_flight_max: Option<u64>,
     /// How often in a hundred a pop looks at the retry topic first (`popFromRetryProbability`).
     pub retry_first_percent: u32,
+    /// The same of a pop for which priorities count (`popFromRetryProbabilityForPriority`).
+    pub priority_retry_first_percent: u32,
+    /// Whether the queue with the highest number comes first then (`priorityOrderAsc`).
+    pub is_priority_ascending: bool,
     /// Whether messages come back in retry topics of the second kind (`enableRetryTopicV2`).
     pub has_retry_v2: bool,
     /// Whether those of the first kind are read all the same
@@ -50,6 +54,8 @@ impl Default for PopRules {
             kept_per_queue_max: 20_000,
             in_flight_max: None,
             retry_first_percent: 20,
+            priority_retry_first_percent: 0,
+            is_priority_ascending: true,
             has_retry_v2: false,
             reads_retry_v1: true,
             begins_in_memory: true,

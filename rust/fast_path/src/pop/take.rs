@@ -403,7 +403,8 @@ impl PopProcessor {
 }
 
 /// The queues of a pop: those of its topic, beginning with any, and those of its retry topic,
-/// now and then first. `lot` is a number below 100.
+/// now and then first. Where priorities count, those of the topic by their numbers. `lot` is a number
+/// below 100.
 fn steps_of(policy: &Policy, pop: &Pop, lot: u32) -> (Vec<Step>, Option<Arc<str>>) {
     let (rules, topics) = (&policy.broker.pops, &policy.topics);
     let source = if rules.has_retry_v2 && !(rules.reads_retry_v1 && lot.is_multiple_of(2)) {
@@ -412,11 +413,16 @@ fn steps_of(policy: &Policy, pop: &Pop, lot: u32) -> (Vec<Step>, Option<Arc<str>
         Source::RetryV1
     };
     let queues_of = |name: &str| topics.get(name).map_or(0, |topic| topic.read_queues);
+    let by_priority = counts_priorities(policy, pop, lot);
     let each = |source: Source, queues: i32, is_last: bool| {
         let first = lot.cast_signed();
         (0..queues).map(move |at| Step {
             source,
-            queue_id: (first + at) % queues,
+            queue_id: match by_priority {
+                true if rules.is_priority_ascending => queues - 1 - at,
+                true => at,
+                false => (first + at) % queues,
+            },
             is_last,
         })
     };
@@ -430,7 +436,12 @@ fn steps_of(policy: &Policy, pop: &Pop, lot: u32) -> (Vec<Step>, Option<Arc<str>
             retry = Some(Arc::from(name));
         }
     }
-    let is_retry_first = lot < rules.retry_first_percent;
+    let is_retry_first = lot
+        < if by_priority {
+            rules.priority_retry_first_percent
+        } else {
+            rules.retry_first_percent
+        };
     if is_retry_first {
         steps.extend(each(source, retry_queues, false));
     }
@@ -447,4 +458,14 @@ fn steps_of(policy: &Policy, pop: &Pop, lot: u32) -> (Vec<Step>, Option<Arc<str>
         steps.extend(each(source, retry_queues, true));
     }
     (steps, retry)
+}
+
+/// Whether a pop takes the queues of its topic by their numbers (`PopMessageProcessor`).
+fn counts_priorities(policy: &Policy, pop: &Pop, lot: u32) -> bool {
+    let known = policy.topics.get(&*pop.topic);
+    let percent = policy
+        .groups
+        .get(&*pop.group)
+        .map_or(100, |group| group.priority_percent);
+    !pop.is_ordered && lot < percent && known.is_some_and(|topic| topic.has_priorities)
 }

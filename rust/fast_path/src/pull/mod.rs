@@ -96,12 +96,10 @@ impl PullProcessor {
             offsets.commit_unless_reset(group, topic, queue_id, offset);
         }
         let hold_ms = hold_ms(&cx.policy.broker, &header);
-        let config = cx.store.config();
         let (most, most_bytes) = if header.shape.is_bulk() {
             (BULK_COUNT_MAX, BULK_BYTES_MAX)
         } else {
-            let most = config.read_count_memory_max.max(config.read_count_disk_max);
-            (most, u64::MAX)
+            (cx.store.reader().count_max(), u64::MAX)
         };
         let wanted = usize::try_from(header.count_max).unwrap_or(0);
         let pull = Pull {

@@ -162,6 +162,11 @@ impl SendProcessor {
         let Accepted { request, send, .. } = accepted;
         let text = send.properties.as_bytes();
         let mut seen = properties::see(text);
+        let by_priority = seen.queue_by_priority(accepted.topic.write_queues);
+        let accepted = Accepted {
+            queue_id: by_priority.unwrap_or(accepted.queue_id),
+            ..accepted
+        };
         let delay = level_of(&seen)?;
         check_inner_batch(cx, send, &seen)?;
         // Clients before 4.6.1 send messages back with the mark of the transaction they came by.

@@ -23,6 +23,9 @@ const RENEWED_BYTES_MAX: usize = 128;
 /// Queue of what was given up (`TCMT_QUEUE_NUMS` is 1).
 const GIVEN_UP_QUEUE: i32 = 0;
 
+/// Queue of what is asked about again, as officially.
+const RESUMED_QUEUE: i32 = 0;
+
 /// Where a half message is meant to go; `None` when it has no such properties.
 pub(super) fn meant_for<'a>(view: &RecordView<'a>) -> Option<(&'a str, i32)> {
     let topic = std::str::from_utf8(lookup(view.properties, REAL_TOPIC)?).ok()?;
@@ -119,6 +122,19 @@ pub(super) fn known(view: &RecordView<'_>) -> Half {
 /// The half message as it is stored anew (`renewHalfMessageInner`, which loses flag and times).
 pub(super) fn renewed<'a>(view: &RecordView<'a>, text: &'a [u8]) -> Message<'a> {
     moved(view, HALF_TOPIC, view.queue_id, text)
+}
+
+/// The properties of a half message that was given up and is asked about again: as if nobody had been
+/// asked, and at its first place.
+pub(super) fn resumed_properties(view: &RecordView<'_>, text: &mut Vec<u8>) {
+    let drops = &[TRAN_PREPARED_QUEUE_OFFSET];
+    let adds = [(TRANSACTION_CHECK_TIMES, &b"0"[..])];
+    properties::rewrite(view.properties, drops, &adds, text);
+}
+
+/// What was given up as a half message again (`toMessageExtBrokerInner`).
+pub(super) fn resumed<'a>(view: &RecordView<'a>, text: &'a [u8]) -> Message<'a> {
+    moved(view, HALF_TOPIC, RESUMED_QUEUE, text)
 }
 
 /// The half message in the topic of those that nobody ends.

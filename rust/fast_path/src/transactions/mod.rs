@@ -13,6 +13,7 @@
 //! | `op_queues` | what is ended without an op message on disk yet |
 //! | [`decided`] | which offsets of the half queue are ended by op messages |
 //! | [`check`] | one round over the half queue |
+//! | [`resume`] | what was given up waits for its end again |
 //! | [`batch`] | a half message of a batch: its commit |
 //! | `half` | what a half message becomes: itself again, committed, given up, a question |
 
@@ -24,6 +25,7 @@ mod ends;
 mod half;
 mod op_queues;
 pub mod remembered;
+pub mod resume;
 
 pub(crate) use end::EndTransactionProcessor;
 pub(crate) use ends::Ends;

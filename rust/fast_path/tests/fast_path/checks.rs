@@ -1,7 +1,9 @@
 //! The check of half messages through the fast path: who is asked, who is given up, how far a round comes.
 
 use mqcore_engine::config::FlushDiskType;
+use mqcore_fast_path::half_counts::Counts;
 use mqcore_fast_path::transactions::check::{Checked, Checker, Rules};
+use mqcore_fast_path::transactions::resume::{Resumed, resume};
 use mqcore_record::CrcCheck;
 
 use crate::serving::{START_MS, Serving};
@@ -235,4 +237,42 @@ fn a_checker_goes_on_from_written_offsets_and_into_the_bounds() {
     let mut none = Checker::at(5, 7, 7);
     let done = serving.check(&mut none, at(7_000));
     assert_eq!((done.half_offset, done.note_offset), (0, 0));
+}
+
+#[test]
+fn what_was_given_up_waits_for_its_end_again() {
+    let mut serving = serving();
+    serving.half(0, "");
+    serving.settle();
+    let counts = Counts::default();
+    let done = serving.check(&mut Checker::at(0, 0, 0), at(3_600_001));
+    assert_eq!(done.given_up.len(), 1);
+    let (store, none) = (&serving.store, resume(&serving.store, &counts, 1 << 40));
+    assert_eq!(none.unwrap(), Resumed::Unfit);
+    let half = String::from_utf8(HALF.to_vec()).unwrap();
+    assert_eq!(
+        resume(store, &counts, 0).unwrap(),
+        Resumed::NotGivenUp(half)
+    );
+    let given_up = first_of(&serving, GIVEN_UP);
+    let resumed = resume(store, &counts, given_up).unwrap();
+    let Resumed::Stored { end } = resumed else {
+        panic!("not stored: {resumed:?}");
+    };
+    assert!(end > done.end);
+    assert_eq!(
+        counts.all().first().map(|(_, count)| count.waiting),
+        Some(1)
+    );
+    serving.settle();
+    let again = serving.check(&mut Checker::at(0, 1, 0), at(6_001));
+    assert_eq!(again.copies.len(), 1);
+}
+
+/// Where the first record of a topic's first queue is in the log.
+fn first_of(serving: &Serving, topic: &[u8]) -> u64 {
+    let mut units = Vec::new();
+    let queues = serving.store.queues();
+    queues.read(topic, 0, 0, 1, &mut units).unwrap();
+    units[0].physical_offset.unsigned_abs()
 }
