@@ -16,11 +16,6 @@ pytestmark = pytest.mark.java
 
 BATCH = 400
 GROUP = "CG_copied"
-# The last release of 4.9.
-LAST_OF_4_9 = [
-    pytest.param("4.9.8", "official", id="4.9.8-ours", marks=pytest.mark.matrix),
-    pytest.param("4.9.8", "ours", id="ours-4.9.8", marks=pytest.mark.matrix),
-]
 # The slave of 5.3 asks for tables a minute after its start.
 PAIRS = [
     pytest.param("5.3.3", "official", id="5.3.3-ours"),
@@ -29,13 +24,12 @@ PAIRS = [
     pytest.param("5.3.3", "ours", id="ours-5.3.3", marks=pytest.mark.matrix),
     pytest.param("5.5.0", "official", id="5.5.0-ours", marks=pytest.mark.matrix),
     pytest.param("5.5.0", "ours", id="ours-5.5.0", marks=pytest.mark.matrix),
-    *LAST_OF_4_9,
 ]
-# The whole tables, and changes of programs, are those of both ends with 4.9.
+# Whole tables, and directories that change hands, with the last broker of 4.9 that Maven has. Of
+# 4.9.8 it has the client alone: its store and `SlaveSynchronize` have the sources of 4.9.7.
 PAIRS_OF_4_9 = [
-    pytest.param("4.9.7", "official", id="4.9.7-ours", marks=pytest.mark.sampled),
-    pytest.param("4.9.7", "ours", id="ours-4.9.7", marks=pytest.mark.sampled),
-    *LAST_OF_4_9,
+    pytest.param("4.9.7", "official", id="4.9.7-ours"),
+    pytest.param("4.9.7", "ours", id="ours-4.9.7"),
 ]
 
 
@@ -60,7 +54,6 @@ def read_all(both: Pair) -> set[bytes]:
         pytest.param("4.9.7", "ours", id="ours-4.9.7"),
         pytest.param("5.5.0", "official", id="5.5.0-ours", marks=pytest.mark.matrix),
         pytest.param("5.5.0", "ours", id="ours-5.5.0", marks=pytest.mark.matrix),
-        *LAST_OF_4_9,
     ],
 )
 def test_logs_become_equal_after_kills_of_either(
@@ -103,6 +96,7 @@ def test_the_heir_of_either_has_messages_tables_and_offsets(
         assert answer.ext["offset"] == "33"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("version", "master"), PAIRS_OF_4_9)
 def test_either_directory_goes_on_under_the_program_of_the_other(
     version: str, master: str, tmp_path: Path
@@ -114,7 +108,8 @@ def test_either_directory_goes_on_under_the_program_of_the_other(
         both.wait_until_equal()
         wait_until_taken(both)
         both.slave.kill()
-        both.master.broker.kill()
+        # A broker writes offsets every five seconds, and at its end.
+        both.master.broker.stop()
         both.master.broker.become(ours)
         both.slave.become(theirs)
         both.master.broker.start()
@@ -128,6 +123,7 @@ def test_either_directory_goes_on_under_the_program_of_the_other(
     assert read_all(both) == set(both.sent)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("version", "master"), PAIRS_OF_4_9)
 def test_a_slave_has_the_tables_of_its_master_and_what_is_deleted_goes(
     version: str, master: str, tmp_path: Path

@@ -68,20 +68,6 @@ def wait_until_in_sync(both: Pair) -> None:
             id="4.9.7-ours",
             marks=[pytest.mark.java, pytest.mark.matrix],
         ),
-        pytest.param(
-            "4.9.8",
-            "ours",
-            "ASYNC_FLUSH",
-            id="ours-4.9.8",
-            marks=[pytest.mark.java, pytest.mark.matrix],
-        ),
-        pytest.param(
-            "4.9.8",
-            "official",
-            "ASYNC_FLUSH",
-            id="4.9.8-ours",
-            marks=[pytest.mark.java, pytest.mark.matrix],
-        ),
     ],
 )
 def test_what_a_killed_master_acknowledged_its_slave_has(
