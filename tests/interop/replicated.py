@@ -208,7 +208,7 @@ def pair(
     namesrv: Software = OURS,
     namesrv_keys: Mapping[str, str] | None = None,
     before: Callable[[Pair], None] = lambda _: None,
-    is_told: bool = False,
+    names_master: bool = False,
 ) -> Iterator[Pair]:
     """Starts a master with a name server, of ours unless it is named, and a slave; ends them.
 
@@ -221,7 +221,7 @@ def pair(
         namesrv_keys: Its settings.
         before: What is done before the slave starts: an official one of 5.3 takes tables a minute
             after its start, and then once a minute.
-        is_told: Whether a slave of ours is given the address of the log (`haMasterAddress`) and
+        names_master: Whether a slave of ours is given the address of the log (`haMasterAddress`) and
             need not wait until a name server knows the master: an official one of 5.3 registers
             10 s after its start. An official slave of 5.3 follows nobody where that is set: it
             takes the address before there is somebody who connects.
@@ -230,7 +230,7 @@ def pair(
     servers.namesrv.become(namesrv)
     servers.namesrv.settings |= namesrv_keys or {}
     both = followed(servers, slave, root / "slave")
-    if is_told and slave is OURS:
+    if names_master and slave is OURS:
         log_port = servers.broker.settings["haListenPort"]
         both.slave.settings["haMasterAddress"] = f"127.0.0.1:{log_port}"
     try:
