@@ -2604,6 +2604,9 @@ class ReplicationRefill:
     def take_ended(self) -> list[EndedLink]:
         """Takes the connections that have ended, without a reason where everything is there."""
 
+    def fileno(self) -> int:
+        """Returns a descriptor that is readable while there are ended ones that were not taken."""
+
     def stop(self) -> None:
         """Closes all connections and ends their threads. Does nothing the second time.
 
