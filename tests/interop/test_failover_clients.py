@@ -51,7 +51,9 @@ class Flood:
 
 
 @contextmanager
-def java_flood(driver: Driver, namesrv: str, **options: object) -> Iterator[Flood]:
+def java_flood(
+    driver: Driver, namesrv: str, topic: str = TOPIC, **options: object
+) -> Iterator[Flood]:
     """A producer of the driving JVM."""
     driver.call("producer", "p", group="PG", namesrv=namesrv, **options)
 
@@ -64,7 +66,7 @@ def java_flood(driver: Driver, namesrv: str, **options: object) -> Iterator[Floo
         return [item["body"] for item in driver.call("flooded", "p")]
 
     try:
-        driver.call("flood", "p", topic=TOPIC, body="java", threads=2, pause_ms=5)
+        driver.call("flood", "p", topic=topic, body="java", threads=2, pause_ms=5)
         yield Flood(count, end)
     finally:
         driver.close("p")
