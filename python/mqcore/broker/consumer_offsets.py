@@ -12,6 +12,8 @@ from mqcore.model.versions import DataVersion
 from mqcore.native import OffsetRange
 
 SEPARATOR = "@"
+# Groups of the broker itself: their offsets are how far it has delivered.
+_OWN_GROUPS = "CID_RMQ_SYS_"
 
 OffsetTable = Mapping[str, Mapping[int, int]]
 
@@ -99,6 +101,16 @@ def ahead_of(
         if other < offset and other >= before.get(key, {}).get(queue_id, 0):
             found[key, queue_id] = offset
     return found
+
+
+def is_own(key: str) -> bool:
+    """Returns whether an offset is one of the broker itself, by its key `topic@group`."""
+    return key.partition(SEPARATOR)[2].startswith(_OWN_GROUPS)
+
+
+def own_of(table: OffsetTable) -> dict[str, dict[int, int]]:
+    """Returns the offsets of the broker's own groups."""
+    return {key: dict(queues) for key, queues in table.items() if is_own(key)}
 
 
 def split_key(key: str) -> tuple[str, str] | None:

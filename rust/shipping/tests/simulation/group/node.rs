@@ -20,6 +20,7 @@ use super::ledger::Acked;
 use super::letters::Purpose;
 use super::member::{Member, Order};
 use super::options::{LEVELS, Options};
+use crate::ledger::Checked;
 use crate::network::Wire;
 use crate::node::SimStore;
 
@@ -172,6 +173,15 @@ impl Node {
             seen: vec![0; super::sends::QUEUES.len()],
             confirmed,
         })
+    }
+
+    /// Whether something was done on its disk, and not the end of the process came in between.
+    pub(crate) fn twin_done<T>(&self, done: Result<T>) -> Checked<Option<T>> {
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(_) if self.twin.is_stopped() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Its wall time.
