@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from mqcore.broker.state import BrokerState
 
-__all__ = ["come_true", "is_settled", "log_end"]
+__all__ = ["come_true", "is_settled", "log_end", "reign_of"]
 
 # What was stored is with the slaves in sync within milliseconds, or is not to be written yet.
 _WAIT_S = 0.5
@@ -21,6 +21,14 @@ def log_end(state: BrokerState) -> int:
     """Returns the end of a member's log; 0 without a controller, where nothing is waited for."""
     epochs = state.replicas.epochs
     return 0 if epochs is None else epochs.positions().end
+
+
+def reign_of(state: BrokerState) -> tuple[int, str]:
+    """Returns whose log ours becomes a copy of: the epoch and the address of the master.
+
+    An offset in the log of one master says nothing about the log of another.
+    """
+    return state.role.epoch, state.replicas.master_address
 
 
 async def is_settled(state: BrokerState, end: int) -> bool:

@@ -73,6 +73,8 @@ pub(crate) struct Acked {
     pub(crate) body: String,
     /// Whether it is delivered later.
     pub(crate) is_delayed: bool,
+    /// When it is to be delivered, by the clock of who took it; `None` for at once.
+    pub(crate) due_ms: Option<i64>,
 }
 
 /// The model.

@@ -380,6 +380,7 @@ impl World {
     /// Closes the store of a process, and opens it anew without a role.
     fn reopen(&mut self, broker: usize, cut_at: Option<u64>) -> Checked {
         self.keep_delays(broker);
+        self.keep_timers(broker)?;
         let process = self.nodes[broker].process.as_mut();
         let Some(opened) = process.and_then(|process| process.opened.take()) else {
             return Ok(());
@@ -390,8 +391,10 @@ impl World {
         self.nodes[broker].delays = self.nodes[broker].kept_delays;
         self.nodes[broker].delivered_to = 0;
         self.nodes[broker].heard = None;
+        self.nodes[broker].ahead = None;
         // Its connections end before its store is closed.
         drop(opened.role);
+        drop(opened.timers);
         let closed = opened.store.close();
         drop(opened.store);
         if self.nodes[broker].twin.is_stopped() {

@@ -82,6 +82,9 @@ impl World {
         self.check_opened(broker, how)?;
         let work_ms = self.dice.below(100);
         self.plan(work_ms, Event::Work(broker, opening));
+        if self.options.has_timers {
+            self.plan(work_ms, Event::Timers(broker, opening));
+        }
         Ok(())
     }
 
