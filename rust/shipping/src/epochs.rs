@@ -148,15 +148,17 @@ impl<D: Disk> Epochs<D> {
             );
             return Err(Error::NotWritable { reason });
         }
-        if let Some(last) = last.filter(|last| last.epoch == epoch) {
-            if goes_on && self.lost != Some(epoch) {
-                return Ok(last.start);
-            }
+        let last_of_epoch = last.filter(|last| last.epoch == epoch);
+        if self.lost == Some(epoch) || last_of_epoch.is_some() && !goes_on {
+            // Also where the entry went with the end of the log.
             let reason = format!(
                 "epoch {epoch} is to be led on, and power loss may have taken its end, which slaves may \
                  have: another epoch is needed"
             );
             return Err(Error::NotWritable { reason });
+        }
+        if let Some(last) = last_of_epoch {
+            return Ok(last.start);
         }
         let start = if last.is_some() { end } else { log_start };
         self.append(EpochEntry { epoch, start })?;

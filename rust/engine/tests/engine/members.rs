@@ -118,6 +118,27 @@ fn queue_offsets_go_on_behind_those_of_another_master() {
 }
 
 #[test]
+fn a_confirm_offset_that_the_log_has_lost_does_not_come_back_with_other_bytes() {
+    let disk = TwinDisk::new();
+    let (store, ends) = filled(&disk);
+    store.checkpoints().write().unwrap();
+    let kept = ends[9];
+    let cut = disk.fork();
+    drop(store);
+    let store = open(&cut, OpenHow::CutAt(kept)).unwrap();
+    assert_eq!(store.replica().confirmed(), kept);
+    store.replica().lead(|_end| Ok(())).unwrap();
+    store.replica().confirm(Some(kept));
+    for number in 0..40 {
+        store.preparation().step().unwrap();
+        append(&store, number).unwrap();
+    }
+    let killed = cut.fork();
+    let store = open(&killed, OpenHow::RefuseDamage).unwrap();
+    assert_eq!(store.replica().confirmed(), kept, "nobody has confirmed more");
+}
+
+#[test]
 fn a_lost_end_is_reported_until_it_is_settled_wherever_the_next_start_dies() {
     let disk = TwinDisk::new();
     let (store, _ends) = filled(&disk);
@@ -141,11 +162,13 @@ fn a_lost_end_is_reported_until_it_is_settled_wherever_the_next_start_dies() {
         }
     }
     let store = open(&lost, OpenHow::RefuseDamage).unwrap();
+    lead(&store);
+    dispatch(&store);
     assert!(store.close().unwrap());
     let store = open(&lost, OpenHow::RefuseDamage).unwrap();
     assert!(store.report().was_clean && !store.report().is_tail_certain);
     store.settle_end().unwrap();
-    assert!(store.close().unwrap());
+    drop(store);
     let store = open(&lost, OpenHow::RefuseDamage).unwrap();
     assert!(store.report().is_log_whole && store.report().is_tail_certain);
 }
