@@ -359,7 +359,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         now_ms: i64,
     ) -> Result<Ticked> {
         let mut done = Ticked::default();
-        self.timer.follow(read_ms, now_ms);
+        self.timer.follow(read_ms, now_ms)?;
         self.slotted = None;
         if !self.timer.is_far_behind() {
             self.enter_until(queue_offset, ENTER_MAX, &mut done, Self::enter_undelivered)?;

@@ -89,7 +89,7 @@ impl Options {
             retry_ms: dice.pick(&[20, 500]),
             body_len_max: dice.pick(&[10, 300, BODY_LEN_MAX]),
             loses_power: dice.once_in(2),
-            has_timers: false && dice.once_in(TIMERS_ONCE_IN),
+            has_timers: dice.once_in(TIMERS_ONCE_IN),
         }
     }
 

@@ -88,10 +88,10 @@ impl World {
         };
         self.count.timed_delivered += done.delivered;
         self.watch_log(broker)?;
-        if done.delivered > 0 {
+        if done.delivered > 0 || done.entered > 0 {
             self.trace.line(|| {
-                let count = done.delivered;
-                format!("the timers of broker {broker} deliver {count}")
+                let (count, entered) = (done.delivered, done.entered);
+                format!("the timers of broker {broker} take in {entered} and deliver {count} at {now_ms}")
             });
             self.plan_turn(broker, 0);
         }
@@ -146,6 +146,8 @@ impl World {
         if !has_more && progress.queue_offset >= ahead.queue_offset {
             self.nodes[broker].ahead = None;
             self.count.timers_followed += 1;
+            self.trace
+                .line(|| format!("the timers of broker {broker} follow to {ahead:?}"));
         }
         Ok(())
     }
@@ -160,6 +162,8 @@ impl World {
             let kept = timers.flush(now_ms);
             let kept = self.nodes[broker].twin_done(kept)?;
             self.count.timers_not_kept += u64::from(kept == Some(false));
+            self.trace
+                .line(|| format!("the timers of broker {broker} are kept: {kept:?}"));
         }
         Ok(())
     }
