@@ -3,6 +3,7 @@
 
 use mqcore_fast_path::delay::deliver_due;
 
+use super::flaw::Flaw;
 use super::member::Order;
 use super::node::Role;
 use super::options::LEVELS;
@@ -62,7 +63,9 @@ impl World {
             return;
         };
         let flushed = store.files().positions.flushed.position();
-        let kept_end = flushed.min(store.replica().confirmed());
+        let confirmed = store.replica().confirmed();
+        let is_early = self.flaw == Some(Flaw::KeepsDelaysEarly);
+        let kept_end = flushed.min(if is_early { flushed } else { confirmed });
         if known.is_master() && kept_end >= known.delivered_to {
             known.kept_delays = known.delays;
         }

@@ -57,6 +57,12 @@ impl World {
         let known = &mut self.nodes[broker];
         let opened = known.opened();
         let is_certain = opened.is_some_and(|opened| opened.store.report().is_tail_certain);
+        if self.flaw == Some(Flaw::ForgetsLostEnd)
+            && let Some(store) = self.nodes[broker].store()
+        {
+            let settled = store.settle_end();
+            self.nodes[broker].twin_done(settled)?;
+        }
         let known = &mut self.nodes[broker];
         if let Some(process) = &mut known.process {
             process.member.is_suspect = !is_certain && !keeps_id;
@@ -128,7 +134,8 @@ impl World {
                     epoch: *epoch,
                     set_epoch,
                 };
-                if !self.notes_asked(broker, reign)? {
+                let notes = self.flaw != Some(Flaw::ForgetsWhatItAsked);
+                if notes && !self.notes_asked(broker, reign)? {
                     if let Some(process) = &mut self.nodes[broker].process {
                         process
                             .member
