@@ -6,7 +6,7 @@ to the event loop; the disk is waited for in threads.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
 from mqcore.broker import policy
@@ -106,7 +106,7 @@ class ConfigPersistence:
         *,
         load: Callable[[bytes], None],
         snapshot: Callable[[], Snapshot | Awaitable[Snapshot]],
-        version: Callable[[], int] | None = None,
+        version: Callable[[], Hashable] | None = None,
     ) -> PersistedTable:
         """Returns a table in a file of `config`."""
         path = Path(self._state.settings.store_dir) / "config" / name
