@@ -3,6 +3,8 @@
 
 use mqcore_fast_path::delay::deliver_due;
 
+use super::flaw::Flaw;
+use super::member::Order;
 use super::node::Role;
 use super::options::LEVELS;
 use super::world::{Event, World};
@@ -18,6 +20,8 @@ const LIMIT: usize = 8;
 pub(crate) struct Heard {
     delays: [u64; LEVELS],
     end: u64,
+    /// Of the log of this master.
+    epoch: i32,
 }
 
 impl World {
@@ -59,15 +63,26 @@ impl World {
             return;
         };
         let flushed = store.files().positions.flushed.position();
-        let kept_end = flushed.min(store.replica().confirmed());
+        let confirmed = store.replica().confirmed();
+        let is_early = self.flaw == Some(Flaw::KeepsDelaysEarly);
+        let kept_end = flushed.min(if is_early { flushed } else { confirmed });
         if known.is_master() && kept_end >= known.delivered_to {
             known.kept_delays = known.delays;
         }
     }
 
+    /// The epoch of the master that a slave follows.
+    pub(crate) fn followed_epoch(&self, broker: usize) -> Option<i32> {
+        match self.nodes[broker].process.as_ref()?.followed {
+            Some(Order::Follow { epoch, .. }) => Some(epoch),
+            _ => None,
+        }
+    }
+
     /// A slave asks how far its master has delivered, and takes what it has heard before.
     pub(crate) fn follow_delays(&mut self, broker: usize) {
-        let Some(opened) = self.nodes[broker].opened() else {
+        let epoch = self.followed_epoch(broker);
+        let Some((opened, epoch)) = self.nodes[broker].opened().zip(epoch) else {
             return;
         };
         let Role::Slave {
@@ -82,12 +97,14 @@ impl World {
         let confirmed = opened.store.replica().confirmed();
         if let Some(heard) = self.nodes[broker].heard
             && heard.end <= confirmed
+            && heard.epoch == epoch
         {
             let known = &mut self.nodes[broker];
             known.delays = heard.delays;
             known.kept_delays = heard.delays;
             known.heard = None;
         }
+        self.nodes[broker].heard = self.nodes[broker].heard.filter(|one| one.epoch == epoch);
         let is_cut = self.letters.is_cut(broker, master, self.now_ms);
         if self.nodes[broker].heard.is_none()
             && !is_cut
@@ -97,7 +114,7 @@ impl World {
         {
             let end = store.replica().appended();
             let delays = self.nodes[master].delays;
-            self.nodes[broker].heard = Some(Heard { delays, end });
+            self.nodes[broker].heard = Some(Heard { delays, end, epoch });
         }
     }
 }
