@@ -26,7 +26,7 @@ def log_end(state: BrokerState) -> int:
 def reign_of(state: BrokerState) -> tuple[int, str]:
     """Returns whose log ours becomes a copy of: the epoch and the address of the master.
 
-    An offset in the log of one master says nothing about the log of another.
+    An offset in the log of one master is no place in the log of another.
     """
     return state.role.epoch, state.replicas.master_address
 
