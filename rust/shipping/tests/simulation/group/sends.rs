@@ -209,8 +209,8 @@ impl World {
         self.trace.note(acked.end);
         self.trace.line(|| {
             format!(
-                "broker {broker} acknowledges {} to {}",
-                acked.begin, acked.end
+                "broker {broker} acknowledges {:?}, {} to {}",
+                acked.body, acked.begin, acked.end
             )
         });
         let is_awaited = |node: usize| {
