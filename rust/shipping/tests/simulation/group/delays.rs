@@ -3,7 +3,6 @@
 
 use mqcore_fast_path::delay::deliver_due;
 
-use super::flaw::Flaw;
 use super::member::Order;
 use super::node::Role;
 use super::options::LEVELS;
@@ -53,7 +52,9 @@ impl World {
             if delivered.count > 0 {
                 self.trace.line(|| {
                     let (to, end) = (delivered.next_offset, delivered.end);
-                    format!("broker {broker} delivers level {number} from {offset} to {to}, up to {end}")
+                    format!(
+                        "broker {broker} delivers level {number} from {offset} to {to}, up to {end}"
+                    )
                 });
                 self.plan_turn(broker, 0);
             }
@@ -68,9 +69,7 @@ impl World {
             return;
         };
         let flushed = store.files().positions.flushed.position();
-        let confirmed = store.replica().confirmed();
-        let is_early = self.flaw == Some(Flaw::KeepsDelaysEarly);
-        let kept_end = flushed.min(if is_early { flushed } else { confirmed });
+        let kept_end = flushed.min(store.replica().confirmed());
         if known.is_master() && kept_end >= known.delivered_to {
             known.kept_delays = known.delays;
         }

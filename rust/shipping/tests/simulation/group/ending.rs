@@ -221,7 +221,12 @@ impl World {
             );
             self.count.delivered_again += times.saturating_sub(1);
         }
-        for acked in self.ledger.acked.iter().filter(|acked| acked.due_ms.is_some()) {
+        for acked in self
+            .ledger
+            .acked
+            .iter()
+            .filter(|acked| acked.due_ms.is_some())
+        {
             let times = bodies.get(&format!("{TIMED_TOPIC}/{}", acked.body));
             let times = times.copied().unwrap_or(0);
             demand!(
