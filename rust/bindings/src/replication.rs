@@ -9,9 +9,7 @@ use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_replica::{QuorumRule, Timing};
-use mqcore_shipping::{
-    CopyStanding, Ended, Epochs, Master, Reign, Shipping, Slave, SlaveStanding,
-};
+use mqcore_shipping::{CopyStanding, Ended, Epochs, Master, Reign, Shipping, Slave, SlaveStanding};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -178,7 +178,11 @@ impl<D: Disk> Epochs<D> {
         let mut known = self.asked.lock();
         if *known != asked {
             let text = format!("{epoch}-{set_epoch}");
-            small_state::write(&self.disk, &beside(&self.path, ASKED_SUFFIX), text.as_bytes())?;
+            small_state::write(
+                &self.disk,
+                &beside(&self.path, ASKED_SUFFIX),
+                text.as_bytes(),
+            )?;
             *known = asked;
         }
         Ok(())

@@ -135,7 +135,11 @@ fn a_confirm_offset_that_the_log_has_lost_does_not_come_back_with_other_bytes() 
     }
     let killed = cut.fork();
     let store = open(&killed, OpenHow::RefuseDamage).unwrap();
-    assert_eq!(store.replica().confirmed(), kept, "nobody has confirmed more");
+    assert_eq!(
+        store.replica().confirmed(),
+        kept,
+        "nobody has confirmed more"
+    );
 }
 
 #[test]
@@ -144,7 +148,12 @@ fn a_lost_end_is_reported_until_it_is_settled_wherever_the_next_start_dies() {
     let (store, _ends) = filled(&disk);
     let killed = disk.fork();
     drop(store);
-    assert!(open(&killed.fork(), OpenHow::RefuseDamage).unwrap().report().is_log_whole);
+    assert!(
+        open(&killed.fork(), OpenHow::RefuseDamage)
+            .unwrap()
+            .report()
+            .is_log_whole
+    );
     let lost = killed.fork();
     lost.set_boot_id(Some(77));
     let mut call = 0;
@@ -156,7 +165,10 @@ fn a_lost_end_is_reported_until_it_is_settled_wherever_the_next_start_dies() {
         let has_died = dying.is_stopped();
         let store = open(&dying.fork(), OpenHow::RefuseDamage).unwrap();
         let report = store.report();
-        assert!(!report.is_log_whole && !report.is_tail_certain, "call {call}");
+        assert!(
+            !report.is_log_whole && !report.is_tail_certain,
+            "call {call}"
+        );
         if !has_died {
             break;
         }

@@ -3,12 +3,11 @@
 
 use mqcore_fast_path::delay::deliver_due;
 
-use super::flaw::Flaw;
 use super::member::Order;
 use super::node::Role;
 use super::options::LEVELS;
 use super::world::{Event, World};
-use crate::ledger::Checked;
+use crate::ledger::{Checked, demand};
 
 /// How often a level is looked at, ms.
 const LOOK_MS: u64 = 300;
@@ -40,6 +39,11 @@ impl World {
                 return Ok(());
             }
             let delivered = delivered.map_err(|error| format!("level {number}: {error}"))?;
+            demand!(
+                delivered.skipped == 0,
+                "broker {broker} passes over messages of level {number} from {offset} to {}",
+                delivered.next_offset
+            );
             self.count.delivered += delivered.count;
             let known = &mut self.nodes[broker];
             known.delays[level] = delivered.next_offset;
@@ -47,8 +51,10 @@ impl World {
             self.watch_log(broker)?;
             if delivered.count > 0 {
                 self.trace.line(|| {
-                    let to = delivered.next_offset;
-                    format!("broker {broker} delivers level {number} up to {to}")
+                    let (to, end) = (delivered.next_offset, delivered.end);
+                    format!(
+                        "broker {broker} delivers level {number} from {offset} to {to}, up to {end}"
+                    )
                 });
                 self.plan_turn(broker, 0);
             }
@@ -63,9 +69,7 @@ impl World {
             return;
         };
         let flushed = store.files().positions.flushed.position();
-        let confirmed = store.replica().confirmed();
-        let is_early = self.flaw == Some(Flaw::KeepsDelaysEarly);
-        let kept_end = flushed.min(if is_early { flushed } else { confirmed });
+        let kept_end = flushed.min(store.replica().confirmed());
         if known.is_master() && kept_end >= known.delivered_to {
             known.kept_delays = known.delays;
         }

@@ -195,6 +195,10 @@ impl World {
         let Some(store) = self.nodes[master].store() else {
             return Ok(false);
         };
+        // What is not in its queue yet waits, too.
+        if store.replica().dispatched() < self.ledger.copies[master].end() {
+            return Ok(false);
+        }
         for (level, offset) in self.nodes[master].delays.iter().enumerate() {
             if *offset < super::sends::delivered_of(store, level)?.1 {
                 return Ok(false);
@@ -209,16 +213,27 @@ impl World {
         for acked in self.ledger.acked.iter().filter(|acked| acked.is_delayed) {
             let times = bodies.get(&format!("{LATER_TOPIC}/{}", acked.body));
             let times = times.copied().unwrap_or(0);
-            demand!(times > 0, "{:?} was never delivered", acked.body);
+            demand!(
+                times > 0,
+                "{:?}, at {}, was never delivered",
+                acked.body,
+                acked.begin
+            );
             self.count.delivered_again += times.saturating_sub(1);
         }
-        for acked in self.ledger.acked.iter().filter(|acked| acked.due_ms.is_some()) {
+        for acked in self
+            .ledger
+            .acked
+            .iter()
+            .filter(|acked| acked.due_ms.is_some())
+        {
             let times = bodies.get(&format!("{TIMED_TOPIC}/{}", acked.body));
             let times = times.copied().unwrap_or(0);
             demand!(
                 times > 0,
-                "{:?}, which was due at {:?}, was never delivered",
+                "{:?}, at {}, which was due at {:?}, was never delivered",
                 acked.body,
+                acked.begin,
                 acked.due_ms
             );
             self.count.timed_again += times.saturating_sub(1);

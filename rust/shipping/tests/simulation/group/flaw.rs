@@ -50,17 +50,13 @@ pub(crate) enum Flaw {
     ControllerForgets,
     /// An alteration without an answer is taken for refused.
     SilenceIsRefusal,
-    /// A master that starts again does not know that it has asked for another set.
-    ForgetsWhatItAsked,
     /// The second start after a loss of power does not know of it.
     ForgetsLostEnd,
-    /// How far delayed messages are delivered is written down before that is confirmed.
-    KeepsDelaysEarly,
 }
 
 impl Flaw {
     /// Every flaw.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::CutMovesPositions,
         Self::ReportAboveOwnEnd,
         Self::MissingReportCounts,
@@ -73,9 +69,7 @@ impl Flaw {
         Self::ElectsAnybody,
         Self::ControllerForgets,
         Self::SilenceIsRefusal,
-        Self::ForgetsWhatItAsked,
         Self::ForgetsLostEnd,
-        Self::KeepsDelaysEarly,
     ];
 
     /// Changes the options so that the flaw can show.
@@ -90,23 +84,12 @@ impl Flaw {
             Self::EqualStartRefused => options.burst_every_ms = 1_500,
             Self::ControllerForgets => options.controllers = 1,
             Self::SilenceIsRefusal => options.letter_ms = (1, 300),
-            Self::ForgetsWhatItAsked => {
-                options.letter_ms = (1, 1_500);
-                options.dead_after_ms = 8_000;
-                options.fault_every_ms = 200;
-                options.faulty_ms = 20_000;
-            }
             Self::ForgetsLostEnd => {
                 options.loses_power = true;
                 options.is_synced.fill(false);
                 options.letter_ms = (1, 300);
                 options.fault_every_ms = 200;
                 options.at_least(3);
-            }
-            Self::KeepsDelaysEarly => {
-                options.in_sync_min = 1;
-                options.burst_every_ms = 100;
-                options.fault_every_ms = 200;
             }
             _ => {}
         }

@@ -69,6 +69,14 @@ pub(crate) fn delivered_of(store: &SimStore, level: usize) -> Checked<(u64, u64)
     Ok(bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max)))
 }
 
+/// Where a message is stored, and when it is to come to its topic.
+struct Goes {
+    queue: QueueKey,
+    properties: String,
+    is_delayed: bool,
+    due_ms: Option<i64>,
+}
+
 impl World {
     /// Sends some messages to every broker that takes itself for the master.
     pub(crate) fn burst(&mut self) -> Checked {
@@ -109,28 +117,12 @@ impl World {
         let len = self.dice.between(1, self.options.body_len_max) as usize;
         let mut body = format!("{name}.").into_bytes();
         body.resize(len.max(body.len()), b'a' + (self.sent_number % 26) as u8);
-        let level = self.dice.below(6 * LEVELS as u64) as usize;
-        let is_delayed = level < LEVELS;
-        let is_timed = !is_delayed && self.options.has_timers && self.dice.once_in(4);
-        let due_ms = is_timed.then(|| {
-            let in_ms = self.dice.between(0, TIMED_MAX_MS);
-            self.nodes[broker].now_ms() + in_ms.cast_signed()
-        });
-        self.due_max_ms = self.due_max_ms.max(due_ms.unwrap_or(i64::MIN));
-        let (properties, (topic, queue_id)) = match due_ms {
-            Some(due_ms) => (
-                format!("TIMER_OUT_MS\u{1}{due_ms}\u{2}{}", real(TIMED_TOPIC)),
-                TIMER_QUEUE,
-            ),
-            None if is_delayed => (
-                format!("DELAY\u{1}{}\u{2}{}", level + 1, real(LATER_TOPIC)),
-                (SCHEDULE_TOPIC, level as i32),
-            ),
-            None => {
-                let at = self.dice.below(SENT_TO as u64) as usize;
-                (String::new(), QUEUES[at])
-            }
-        };
+        let Goes {
+            queue: (topic, queue_id),
+            properties,
+            is_delayed,
+            due_ms,
+        } = self.drawn_way(broker);
         let message = Message {
             born_timestamp_ms: 1,
             properties: properties.as_bytes(),
@@ -177,6 +169,38 @@ impl World {
         self.plan_answers(broker, is_synced)
     }
 
+    /// Where a message goes, now or later.
+    fn drawn_way(&mut self, broker: usize) -> Goes {
+        let level = self.dice.below(6 * LEVELS as u64) as usize;
+        let is_delayed = level < LEVELS;
+        let is_timed = !is_delayed && self.options.has_timers && self.dice.once_in(4);
+        let due_ms = is_timed.then(|| {
+            let in_ms = self.dice.between(0, TIMED_MAX_MS);
+            self.nodes[broker].now_ms() + in_ms.cast_signed()
+        });
+        self.due_max_ms = self.due_max_ms.max(due_ms.unwrap_or(i64::MIN));
+        let (properties, queue) = match due_ms {
+            Some(due_ms) => (
+                format!("TIMER_OUT_MS\u{1}{due_ms}\u{2}{}", real(TIMED_TOPIC)),
+                TIMER_QUEUE,
+            ),
+            None if is_delayed => (
+                format!("DELAY\u{1}{}\u{2}{}", level + 1, real(LATER_TOPIC)),
+                (SCHEDULE_TOPIC, level as i32),
+            ),
+            None => {
+                let at = self.dice.below(SENT_TO as u64) as usize;
+                (String::new(), QUEUES[at])
+            }
+        };
+        Goes {
+            queue,
+            properties,
+            is_delayed,
+            due_ms,
+        }
+    }
+
     fn plan_answers(&mut self, broker: usize, is_synced: bool) -> Checked {
         let opening = self.nodes[broker].opening;
         if is_synced {
@@ -209,8 +233,8 @@ impl World {
         self.trace.note(acked.end);
         self.trace.line(|| {
             format!(
-                "broker {broker} acknowledges {} to {}",
-                acked.begin, acked.end
+                "broker {broker} acknowledges {:?}, {} to {}",
+                acked.body, acked.begin, acked.end
             )
         });
         let is_awaited = |node: usize| {

@@ -134,8 +134,7 @@ impl World {
                     epoch: *epoch,
                     set_epoch,
                 };
-                let notes = self.flaw != Some(Flaw::ForgetsWhatItAsked);
-                if notes && !self.notes_asked(broker, reign)? {
+                if !self.notes_asked(broker, reign)? {
                     if let Some(process) = &mut self.nodes[broker].process {
                         process
                             .member

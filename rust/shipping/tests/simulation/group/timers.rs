@@ -108,7 +108,10 @@ impl World {
         let Some(epoch) = self.followed_epoch(broker) else {
             return Ok(());
         };
-        if self.nodes[broker].ahead.is_some_and(|ahead| ahead.epoch != epoch) {
+        if self.nodes[broker]
+            .ahead
+            .is_some_and(|ahead| ahead.epoch != epoch)
+        {
             self.nodes[broker].ahead = None;
         }
         if self.nodes[broker].ahead.is_none() {

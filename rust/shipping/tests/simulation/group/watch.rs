@@ -254,10 +254,7 @@ impl World {
         });
         demand!(
             others.is_empty()
-                || !matches!(
-                    self.flaw,
-                    Some(Flaw::UncleanStays | Flaw::ForgetsLostEnd)
-                ),
+                || !matches!(self.flaw, Some(Flaw::UncleanStays | Flaw::ForgetsLostEnd)),
             "broker {broker} leads with {agrees} of {end} bytes, and {others:?} have all"
         );
         self.count.given_up += 1;
