@@ -76,7 +76,7 @@ def test_one_process_starts_the_brokers_that_several_files_share(
 
 
 def test_nearly_all_files_were_measured(split: ModuleType) -> None:
-    # What is not known is taken for five seconds: with many of them the processes end minutes apart.
+    # Others are taken for five seconds: with many of them the processes end minutes apart.
     unknown = [file for file in split.test_files() if file not in split.seconds()]
     assert len(unknown) <= 20, f"run scripts/run_tests.py --measure: {unknown}"
 

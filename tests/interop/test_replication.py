@@ -60,7 +60,7 @@ def test_logs_become_equal_after_kills_of_either(
     version: str, master: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     rounds = 6 if request.config.getoption("--matrix") else 1
-    with pair(*softwares(version, master), tmp_path) as both:
+    with pair(*softwares(version, master), tmp_path, is_told=True) as both:
         both.send(BATCH)
         both.wait_until_equal()
         for _ in range(rounds):

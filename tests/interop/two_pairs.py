@@ -96,8 +96,8 @@ class TwoPairs:
     def start(self) -> None:
         """Starts all; returns when every broker has the topic, and clients are given all of them.
 
-        The slaves start behind it: an official one takes tables ten seconds after its start, and
-        then once a minute.
+        The slaves start behind it: an official one of 5.3 takes tables a minute after its start,
+        and then once a minute.
         """
         self.namesrv.start()
         for each in self.pairs:
