@@ -1,8 +1,8 @@
 """A visitor of a console over real HTTP: cookies, forms, what a page holds. Runs no script.
 
-    visitor = Visitor("127.0.0.1", port)
-    visitor.log_in("admin", password)
-    page = visitor.page("/topics")
+visitor = Visitor("127.0.0.1", port)
+visitor.log_in("admin", password)
+page = visitor.page("/topics")
 """
 
 import json

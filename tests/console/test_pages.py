@@ -72,7 +72,9 @@ def test_a_topic_is_shown_from_all_sides(admin: Visitor) -> None:
         assert "without an answer" not in admin.page(f"/topics/orders?tab={tab}").document.text
     data = admin.json("/topics/orders")
     assert (data["messages"], len(data["queues"]), data["type"]) == (COUNT, 2, "normal")
-    assert {row["group"] for row in admin.json("/topics/orders?tab=groups")["groups"]} >= {"readers"}
+    assert {row["group"] for row in admin.json("/topics/orders?tab=groups")["groups"]} >= {
+        "readers"
+    }
     assert "orders" in {row["name"] for row in admin.json("/topics?q=ORD")["list"]["rows"]}
     assert admin.json("/topics?q=nothing-like-it")["list"]["rows"] == []
     assert "No topic matches" in admin.page("/topics?q=nothing-like-it").document.text
@@ -108,7 +110,9 @@ def test_messages_are_found_by_everything(admin: Visitor, filled: list[Any]) -> 
         admin.page(f"/messages?{way}")
     (row,) = admin.json(f"/messages?{ways[1]}")["found"]
     for form in ("auto", "text", "json", "hex"):
-        admin.page(f"{row['url']}&form={form}" if "?" in row["url"] else f"{row['url']}?form={form}")
+        admin.page(
+            f"{row['url']}&form={form}" if "?" in row["url"] else f"{row['url']}?form={form}"
+        )
     data = admin.json(row["url"])
     assert data["form"] == "json"
     assert {each["group"]: each["is_past"] for each in data["consumers"]}["readers"] is False

@@ -32,7 +32,7 @@ from mqcore.console.sessions import Session, Sessions
 from mqcore.console.settings import ConsoleSettings
 from mqcore.console.users import Role, Throttle, Users
 from mqcore.console.views import Asked, Change, Page, View
-from mqcore.errors import MQError
+from mqcore.errors import MQError, NameServerError
 
 __all__ = ["State", "application"]
 
@@ -198,9 +198,7 @@ class _Served:
             "faults": faults,
             "menu": [row for row in MENU if row[0] != "/audit" or role >= Role.ADMIN],
             "path": request.url.path,
-            "here": f"{request.url.path}?{request.url.query}"
-            if request.url.query
-            else request.url.path,
+            "here": _here(request),
             "args": dict(request.query_params),
             "theme": theme if theme in _THEMES else "",
             "namesrv": self._state.settings.namesrv,
@@ -215,15 +213,19 @@ class _Served:
         error: MQError,
         status: int = 404,
     ) -> Response:
-        is_down = not isinstance(error, MQError) or "name server" in error.message
         data = {"text": error.message, "back": request.headers.get("referer", "")}
-        view = View("fault.html", "That did not work", data, 503 if is_down else status)
+        view = View(
+            "fault.html",
+            "That did not work",
+            data,
+            503 if isinstance(error, NameServerError) else status,
+        )
         return self._written(request, session, asks, view)
 
     # Changes.
 
     def change(self, change: Change) -> _Endpoint:
-        """Returns the endpoint of a change: first its plan, then, when it was confirmed, the act."""
+        """Returns the endpoint of a change: first its plan, then, once it was confirmed, the act."""
 
         async def endpoint(request: Request) -> Response:
             session, form, chosen = await self._checked(request, change.role)
@@ -325,8 +327,7 @@ class _Served:
     def _to_login(self, request: Request) -> Response:
         if "application/json" in request.headers.get("accept", ""):
             raise HTTPException(401, "nobody is logged in")
-        path = request.url.path
-        to = f"{path}?{request.url.query}" if request.url.query else path
+        to = _here(request)
         return RedirectResponse("/login" if to == "/" else f"/login?to={quote(to, safe='')}", 303)
 
     async def login_page(self, request: Request) -> Response:
@@ -481,6 +482,12 @@ async def _form(request: Request) -> list[tuple[str, str]]:
         )
     except ValueError as error:
         raise HTTPException(413, f"a form has at most {_FORM_FIELDS_MAX} fields") from error
+
+
+def _here(request: Request) -> str:
+    """Returns path and query of a request."""
+    address = request.url
+    return f"{address.path}?{address.query}" if address.query else address.path
 
 
 def _local(path: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from mqcore.admin import Admin, ClusterInfo, GroupProgress
 from mqcore.clock import monotonic_ms
-from mqcore.errors import MQError
+from mqcore.errors import MQError, NameServerError
 from mqcore.model.groups import GroupConfig
 from mqcore.model.topics import TopicConfig
 
@@ -195,7 +195,7 @@ class Questions:
         """Returns the brokers that name servers know.
 
         Raises:
-            MQError: No name server answers.
+            NameServerError: No name server answers.
         """
         if self._cluster is None:
             try:
@@ -203,7 +203,8 @@ class Questions:
                     self._cluster = await self.admin.brokers.cluster()
             except TimeoutError as error:
                 servers = ", ".join(await self.admin.name_servers.addresses())
-                raise MQError(f"no name server answers: {servers}") from error
+                text = f"no name server answers within {self._question_s} s: {servers}"
+                raise NameServerError(text, causes={}) from error
         return self._cluster
 
     async def brokers(self) -> list[BrokerAt]:

@@ -20,7 +20,7 @@ _HEADERS: Final = (
     (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
@@ -62,7 +62,8 @@ def is_foreign(headers: Mapping[str, str]) -> bool:
     if site not in ("", "same-origin", "none"):
         return True
     origin = headers.get("origin", "")
-    if not origin:
+    if not origin or (origin == "null" and site):
+        # A browser hides its own origin where a page asks for that; then the site decides.
         return False
     return urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
 

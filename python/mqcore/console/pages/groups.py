@@ -6,12 +6,14 @@ from mqcore.admin import GroupConnections, GroupProgress
 from mqcore.console.kinds import is_system_group
 from mqcore.console.listing import listed
 from mqcore.console.views import Asked, InputError, View, url
+from mqcore.model.queues import MessageQueue
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
 
 __all__ = ["group", "groups", "member"]
 
 TABS: Final = ("progress", "members", "settings", "reset")
 _QUEUES_SHOWN_MAX: Final = 512
+_QUEUES_ASKED_MAX: Final = 64
 # A broker asks a client for its state for 10 s.
 _MEMBER_S: Final = 12.0
 
@@ -102,16 +104,21 @@ async def group(asked: Asked) -> View:
         raise InputError(f"no broker that answers knows a group {name[:200]}")
     rows = progress.queues if progress else ()
     topics = {row.queue.topic for row in rows}
+    waits = await _waiting_ms(asked, progress) if progress and tab == TABS[0] else {}
+    oldest = max((each for each in waits.values() if each is not None), default=None)
     data: dict[str, Any] = {
         "group": name,
         "tab": tab if tab in TABS else TABS[0],
         "tabs": TABS,
         "lag": progress.lag if progress else None,
-        "oldest_ms": oldest_ms(progress, asked.now_ms) if progress else None,
+        "oldest_ms": oldest
+        if oldest is not None
+        else (oldest_ms(progress, asked.now_ms) if progress else None),
         "get_per_s": progress.get_per_s if progress else None,
         "online": online,
         "members": [] if online is None else online.clients,
         "differences": {} if online is None else online.differences,
+        "waiting_ms": waits,
         "waiting": sorted(
             topic
             for topic in (online.subscriptions if online else ())
@@ -127,6 +134,29 @@ async def group(asked: Asked) -> View:
         "topic": asked.query.get("topic", ""),
     }
     return View("group.html", f"Group {name}", data)
+
+
+async def _waiting_ms(asked: Asked, progress: GroupProgress) -> dict[str, int | None]:
+    """Returns for how long the next message of each queue that is behind has waited.
+
+    Asks for that message itself: of the queues with most unread messages.
+    """
+    asks = asked.questions
+    behind = sorted((row for row in progress.queues if row.lag), key=lambda row: -row.lag)
+    offsets = {row.queue: row.group_offset for row in behind[:_QUEUES_ASKED_MAX]}
+    places = {queue: queue.broker_name for queue in offsets}
+    found = await asks.each(
+        places, "next message", lambda queue: asks.admin.messages.at(queue, offsets[queue], 1)
+    )
+    return {
+        queue_text(queue): asked.now_ms - rows[0].store_timestamp_ms if rows else None
+        for queue, rows in found.items()
+    }
+
+
+def queue_text(queue: MessageQueue) -> str:
+    """Returns a queue as one text."""
+    return f"{queue.topic} {queue.broker_name}:{queue.queue_id}"
 
 
 async def member(asked: Asked) -> View:
