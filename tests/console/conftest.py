@@ -1,45 +1,13 @@
 """A console over a broker in this process, on its own loop, and visitors of each role."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
+from console_running import running, visitor
 from console_visits import Visitor
-from mqcore.console import Console, ConsoleSettings
-from mqcore.console.users import Role
+from mqcore.console import Console
 from mqcore.testing import Broker
-from mqcore.testing.loop_thread import LoopThread
-
-PASSWORD = "a good password"
-
-
-@contextmanager
-def running(namesrv: str, data: Path, **settings: float) -> Iterator[Console]:
-    """Runs a console, with a user of each role."""
-    thread = LoopThread("console")
-
-    async def started() -> Console:
-        made = Console(ConsoleSettings(namesrv=namesrv, data=data, port=0, **settings))
-        for role in Role:
-            made.state.users.put(role.text, role, PASSWORD)
-        await made.start()
-        return made
-
-    console = thread.run(started())
-    try:
-        yield console
-    finally:
-        thread.run(console.stop())
-        thread.close()
-
-
-def visitor(console: Console, role: str = "admin") -> Visitor:
-    """Returns a visitor who has logged in."""
-    made = Visitor("127.0.0.1", console.ports["console"])
-    assert made.log_in(role, PASSWORD).status == 303
-    return made
 
 
 @pytest.fixture(scope="session")

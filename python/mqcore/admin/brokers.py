@@ -123,6 +123,12 @@ class Brokers:
         counts = as_dict(parse_object(answer.body).get("timingCount"))
         return {topic: as_int(as_dict(row).get("count")) for topic, row in sorted(counts.items())}
 
+    async def delay_offsets(self, address: str) -> dict[int, int]:
+        """Returns how far a broker has delivered each delay level: messages, by level (45)."""
+        answer = await self._transport.ask(address, RequestCode.GET_ALL_DELAY_OFFSET)
+        table = as_dict(parse_object(answer.body).get("offsetTable"))
+        return {as_int(level): as_int(offset) for level, offset in table.items()}
+
     async def delete_expired(self, address: str) -> None:
         """Lets a broker remove the log files that it need not keep any longer (329)."""
         await self._transport.ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG)

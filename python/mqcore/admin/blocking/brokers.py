@@ -78,6 +78,10 @@ class Brokers:
         """
         return self._thread.run(lambda: self._core.timers(address))
 
+    def delay_offsets(self, address: str) -> dict[int, int]:
+        """Returns how far a broker has delivered each delay level: messages, by level (45)."""
+        return self._thread.run(lambda: self._core.delay_offsets(address))
+
     def delete_expired(self, address: str) -> None:
         """Lets a broker remove the log files that it need not keep any longer (329)."""
         self._thread.run(lambda: self._core.delete_expired(address))

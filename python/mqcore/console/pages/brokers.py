@@ -1,5 +1,6 @@
 """Brokers: the list, and one broker with its figures, settings, store and clients."""
 
+import re
 from typing import Any, Final
 
 from mqcore.admin.cluster_facts import clock_of
@@ -22,8 +23,8 @@ _GROUPS: Final = (
     ("Timers and delays", ("timer", "schedule", "end")),
     ("Broker", ("",)),
 )
-_TOTALS: Final = ("msgPutTotalTodayNow", "msgGetTotalTodayNow")
-_WRITE_PERM, _DRAIN = 2, 4
+# What is behind the second decimal of a rate is noise.
+_DIGITS: Final = re.compile(r"(\d\.\d\d)\d+")
 
 
 async def brokers(asked: Asked) -> View:
@@ -122,7 +123,9 @@ def _figures(table: dict[str, str]) -> list[dict[str, Any]]:
     found = []
     for title, prefixes in _GROUPS:
         names = [name for name in left if name.startswith(prefixes)]
-        found.append({"title": title, "rows": [(name, left.pop(name)) for name in names]})
+        found.append(
+            {"title": title, "rows": [(name, _DIGITS.sub(r"\1", left.pop(name))) for name in names]}
+        )
     return [each for each in found if each["rows"]]
 
 

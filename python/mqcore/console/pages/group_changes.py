@@ -245,7 +245,11 @@ async def _plan_reset(asked: Asked) -> Plan:
 
 async def _require(asked: Asked, name: str) -> None:
     known = {*await asked.questions.groups(), *await asked.questions.progress()}
-    if name not in known:
+    if name in known:
+        return
+    # One that was given offsets, and never had a member.
+    found = await asked.questions.admin.groups.progress(name, must_exist=False)
+    if not found.queues:
         raise InputError(f"no broker that answers knows a group {name}")
 
 

@@ -100,6 +100,12 @@ async def group(asked: Asked) -> View:
     progress = (await asks.progress()).get(name)
     found = await asks.ask("brokers", "members", lambda: _online(asked, name))
     online = found[0] if found else None
+    if not configs and progress is None:
+        # One that was given offsets, and never had a member: only who names it is answered.
+        known = await asks.ask(
+            "brokers", "progress", lambda: asks.admin.groups.progress(name, must_exist=False)
+        )
+        progress = known if known is not None and known.queues else None
     if not configs and progress is None and online is None:
         raise InputError(f"no broker that answers knows a group {name[:200]}")
     rows = progress.queues if progress else ()

@@ -44,15 +44,15 @@ async def later(asked: Asked) -> View:
 async def _levels(
     asked: Asked, broker: str, address: str, config: dict[str, str], topics: Any
 ) -> list[dict[str, Any]]:
-    """Returns how many messages were put into each delay level, and when the last one was.
-
-    How many still wait is in no request that old brokers answer alike: the queue's length is.
-    """
+    """Returns how many messages wait in each delay level, and when the last one came."""
     if broker not in topics.get(SCHEDULE_TOPIC, {}):
         return []
     asks = asked.questions
     stats = await asks.ask(
         address, "delay levels", lambda: asks.admin.topics.stats_at(address, SCHEDULE_TOPIC)
+    )
+    offsets = await asks.ask(
+        address, "delivered delays", lambda: asks.admin.brokers.delay_offsets(address)
     )
     names = config.get("messageDelayLevel", _LEVELS).split()
     rows = []
@@ -64,6 +64,9 @@ async def _levels(
                     "level": level + 1,
                     "span": names[level] if level < len(names) else "?",
                     "stored": row.max_offset,
+                    "waits": None
+                    if offsets is None
+                    else max(0, row.max_offset - offsets.get(level + 1, 0)),
                     "last_ms": row.last_update_ms,
                 }
             )
