@@ -13,12 +13,18 @@ PASSWORD = "a good password"
 
 
 @contextmanager
-def running(namesrv: str, data: Path, **settings: float) -> Iterator[Console]:
+def running(
+    namesrv: str, data: Path, *, question_s: float = 5.0, page_s: float = 10.0
+) -> Iterator[Console]:
     """Runs a console, with a user of each role."""
     thread = LoopThread("console")
 
     async def started() -> Console:
-        made = Console(ConsoleSettings(namesrv=namesrv, data=data, port=0, **settings))
+        made = Console(
+            ConsoleSettings(
+                namesrv=namesrv, data=data, port=0, question_s=question_s, page_s=page_s
+            )
+        )
         for role in Role:
             made.state.users.put(role.text, role, PASSWORD)
         await made.start()

@@ -65,13 +65,7 @@ class Document(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
-        for name in found:
-            if name.startswith("on") or name == "style":
-                self.faults.append(f"{tag} has {name}")
-        if tag == "style" or (tag == "script" and "src" not in found):
-            self.faults.append(f"a {tag} within the page")
-        if tag == "script" and not found.get("src", "").startswith("/static/"):
-            self.faults.append(f"a script from {found.get('src')}")
+        self._look_for_code(tag, found)
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
         if tag == "h1":
@@ -90,6 +84,14 @@ class Document(HTMLParser):
                 self._fields.append((tag, found))
             if self._form is not None and "name" in found and found.get("type") != "checkbox":
                 self._form.fields.setdefault(found["name"], found.get("value", ""))
+
+    def _look_for_code(self, tag: str, found: Mapping[str, str]) -> None:
+        for name in found:
+            if name.startswith("on") or name == "style":
+                self.faults.append(f"{tag} has {name}")
+        is_own = tag == "script" and found.get("src", "").startswith("/static/")
+        if tag in ("style", "script") and not is_own:
+            self.faults.append(f"a {tag} that is not of /static")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form":

@@ -1,4 +1,4 @@
-"""Changes by plan and act over a real broker: what is planned, what is done, which command does it."""
+"""Changes over a real broker: what is planned, what is done, which command does the same."""
 
 import json
 import shlex
@@ -11,7 +11,6 @@ import pytest
 from console_visits import Answer, Visitor
 from mqcore import Message, Producer, PushConsumer, Reject
 from mqcore.cli.main import commands
-from mqcore.console import Console
 from mqcore.testing import Broker, Inbox
 
 
@@ -37,17 +36,17 @@ def is_command(words: list[str]) -> bool:
     assert program in ("mqcore", "mqadmin")
     if program == "mqadmin":
         return len(rest) >= 3
-    group: click.Command = commands
-    context = None
-    while True:
-        is_group = isinstance(group, click.Group)
-        context = group.make_context(words[0], list(rest), parent=context)
-        if not is_group:
-            return True
-        name, group, rest = group.resolve_command(
-            context, [*context._protected_args, *context.args]
-        )  # type: ignore[attr-defined]
-        assert group is not None, name
+    command: click.Command = commands
+    context: click.Context | None = None
+    name = program
+    while isinstance(command, click.Group):
+        context = command.make_context(name, list(rest), parent=context)
+        name, rest = (left := [*context._protected_args, *context.args])[0], left[1:]
+        found = command.get_command(context, name)
+        assert found is not None, name
+        command = found
+    command.make_context(name, list(rest), parent=context)
+    return True
 
 
 def planned(visitor: Visitor, path: str, **fields: str) -> Answer:
@@ -59,7 +58,7 @@ def planned(visitor: Visitor, path: str, **fields: str) -> Answer:
     return answer
 
 
-def test_a_topic_is_planned_created_changed_and_deleted(admin: Visitor, broker: Broker) -> None:
+def test_a_topic_is_planned_created_changed_and_deleted(admin: Visitor) -> None:
     form = {
         "name": "made",
         "queues": "3",
@@ -245,7 +244,7 @@ def test_a_member_consumes_a_message_again(admin: Visitor, broker: Broker) -> No
         assert seen == [b"x", b"x"]
 
 
-def test_a_setting_and_a_value_are_changed(admin: Visitor, broker: Broker) -> None:
+def test_a_setting_and_a_value_are_changed(admin: Visitor) -> None:
     path = "/brokers/broker-test/0/config"
     planned(admin, path, key="transactionTimeOut", value="12345")
     admin.change(path, key="transactionTimeOut", value="12345")
@@ -265,9 +264,7 @@ def test_a_setting_and_a_value_are_changed(admin: Visitor, broker: Broker) -> No
     planned(admin, "/brokers/broker-test/0/expire")
 
 
-def test_what_was_done_is_audited(
-    admin: Visitor, visit: Callable[[str], Visitor], console: Console
-) -> None:
+def test_what_was_done_is_audited(admin: Visitor, visit: Callable[[str], Visitor]) -> None:
     admin.change("/groups", name="audited", retries="1")
     row = admin.json("/audit?q=audited")["rows"][0]
     assert (row["user"], row["what"], row["outcome"]) == ("admin", "group create", "done")

@@ -1,7 +1,6 @@
 """Every page over a real broker: well made, with what is there; hostile names are text."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,7 +55,7 @@ def test_every_page_of_the_menu_is_well_made(admin: Visitor) -> None:
         assert admin.json(path) is not None
 
 
-def test_a_broker_is_shown_from_all_sides(admin: Visitor, broker: Broker) -> None:
+def test_a_broker_is_shown_from_all_sides(admin: Visitor) -> None:
     for tab in ("figures", "configuration", "store", "clients"):
         page = admin.page(f"/brokers/broker-test/0?tab={tab}").document
         assert "without an answer" not in page.text

@@ -9,9 +9,9 @@ import pytest
 
 from console_visits import Visitor
 from mqcore.console import Console, ConsoleSettings
-from mqcore.console.app import _local
 from mqcore.console.audit import Audit
 from mqcore.console.guard import is_foreign, is_token
+from mqcore.console.requests import local
 from mqcore.console.routes import CHANGES, PAGES
 from mqcore.console.sessions import IDLE_S, LIFE_S, Sessions
 from mqcore.console.users import Role, Throttle, User, Users
@@ -79,7 +79,7 @@ def test_a_page_needs_a_login(
     assert reader.status == 403 if path == "/audit" else reader.status != 403
 
 
-def test_every_response_keeps_browsers_from_harm(console: Console, admin: Visitor) -> None:
+def test_every_response_keeps_browsers_from_harm(admin: Visitor) -> None:
     for path in ("/", "/login", "/nothing-like-it", "/static/console.css"):
         headers = admin.get(path).headers
         assert headers["content-security-policy"].startswith(
@@ -127,11 +127,11 @@ def test_a_login_needs_its_own_form(console: Console) -> None:
 
 
 def test_a_login_leads_nowhere_else() -> None:
-    assert _local("/topics?q=1") == "/topics?q=1"
+    assert local("/topics?q=1") == "/topics?q=1"
     for path in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:x", ""):
-        assert _local(path) == "/"
-    assert _local("/a\\b") == "/"
-    assert _local("/a\nb") == "/"
+        assert local(path) == "/"
+    assert local("/a\\b") == "/"
+    assert local("/a\nb") == "/"
 
 
 def test_a_form_has_a_bound(admin: Visitor) -> None:

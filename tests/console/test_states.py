@@ -1,4 +1,4 @@
-"""Clusters that are empty, silent, wrong or large: pages hold their time, and name who is at fault."""
+"""Clusters that are empty, silent, wrong or large: pages hold their time and name the fault."""
 
 import asyncio
 import json
@@ -164,7 +164,7 @@ def test_a_broker_that_talks_nonsense_ends_no_page(tmp_path: Path, kind: str) ->
 
         async def registered() -> asyncio.Server:
             server = await _wrong_broker(GARBAGE[kind])
-            at = "127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+            at = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
             fields = {
                 "brokerName": "broker-wrong",
                 "brokerAddr": at,

@@ -1,53 +1,19 @@
 """`mqcore console`: the web console of a cluster, and its users."""
 
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options
+from mqcore.cli.console_parts import console_of, default_data, require_extra
 from mqcore.cli.program import ProgramOptions
 from mqcore.cli.serving import serve
 
-if TYPE_CHECKING:
-    from mqcore.console import Console
-
-__all__ = ["console", "console_of", "default_data", "require_extra"]
+__all__ = ["console"]
 
 _PORT = 8180
 _ROLES = ("reader", "operator", "admin")
-
-
-def default_data() -> Path:
-    """Returns where users and the audit log are unless they are put elsewhere."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "mqcore" / "console"
-
-
-def require_extra() -> None:
-    """Refuses where the extra is not installed.
-
-    Raises:
-        ClickException: It is not.
-    """
-    try:
-        import jinja2
-        import starlette
-        import uvicorn
-    except ImportError as error:
-        raise click.ClickException(
-            f"the console needs {error.name}: pip install 'mqcore[console]'"
-        ) from error
-    del jinja2, starlette, uvicorn
-
-
-def console_of(made: "Console") -> "Console":
-    """Returns a console after it printed the password of its first user, where it made one."""
-    if made.password is not None:
-        click.echo(f"console user admin, password {made.password} (printed this once)")
-    return made
 
 
 _DATA = click.option(

@@ -9,7 +9,6 @@ import click
 
 from mqcore.cli.cluster import Cluster, cluster_options
 from mqcore.cli.findings import (
-    Finding,
     clock_findings,
     damage_findings,
     disk_findings,
@@ -18,6 +17,7 @@ from mqcore.cli.findings import (
     sync_finding,
     sync_times,
 )
+from mqcore.model.findings import Finding
 
 # Something could be better: a finding, not a failure.
 _EXIT_ADVISED = 1

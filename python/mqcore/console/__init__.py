@@ -1,4 +1,4 @@
-"""The web console: pages about a cluster, of our brokers or of official ones, in a process of its own.
+"""The web console: pages about a cluster of our brokers or of official ones, in its own process.
 
 Speaks to the cluster as any administration tool does, through `mqcore.admin`. Needs the extra
 `mqcore[console]`. `Console` is the running server.

@@ -8,11 +8,11 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -26,6 +26,7 @@ from mqcore.console.guard import Guarded, is_foreign, is_token
 from mqcore.console.history import History
 from mqcore.console.live import LIVE_MAX, live_events
 from mqcore.console.rendering import Rendering
+from mqcore.console.requests import download, form_of, here, local, peer_of
 from mqcore.console.routes import CHANGES, MENU, PAGES
 from mqcore.console.sending import Sending
 from mqcore.console.sessions import Session, Sessions
@@ -36,8 +37,6 @@ from mqcore.errors import MQError, NameServerError
 
 __all__ = ["State", "application"]
 
-_FORM_BYTES_MAX: Final = 1 << 20
-_FORM_FIELDS_MAX: Final = 2_000
 _LOGIN_COOKIE: Final = "mqcore_login"
 _THEMES: Final = ("light", "dark")
 _YEAR_S: Final = 365 * 86_400
@@ -146,7 +145,7 @@ class _Served:
             except MQError as error:
                 return self._fault(request, session, asks, error)
             if view.download:
-                return _download(view)
+                return download(view)
             return self._written(request, session, asks, view)
 
         return endpoint
@@ -198,7 +197,7 @@ class _Served:
             "faults": faults,
             "menu": [row for row in MENU if row[0] != "/audit" or role >= Role.ADMIN],
             "path": request.url.path,
-            "here": _here(request),
+            "here": here(request),
             "args": dict(request.query_params),
             "theme": theme if theme in _THEMES else "",
             "namesrv": self._state.settings.namesrv,
@@ -225,7 +224,7 @@ class _Served:
     # Changes.
 
     def change(self, change: Change) -> _Endpoint:
-        """Returns the endpoint of a change: first its plan, then, once it was confirmed, the act."""
+        """Returns the endpoint of a change: its plan first, and the act once it was confirmed."""
 
         async def endpoint(request: Request) -> Response:
             session, form, chosen = await self._checked(request, change.role)
@@ -291,7 +290,7 @@ class _Served:
         self._state.audit.note(
             user=session.user,
             role=session.role.text,
-            address=_peer(request),
+            address=peer_of(request),
             what=what,
             on=on,
             outcome=outcome,
@@ -311,7 +310,7 @@ class _Served:
         session = self._session(request)
         if session is None:
             raise HTTPException(403, "nobody is logged in")
-        pairs = await _form(request)
+        pairs = await form_of(request)
         form = dict(pairs)
         if not is_token(form.get("csrf", ""), session.csrf):
             raise HTTPException(403, "the form is not of this login: load its page again")
@@ -327,17 +326,17 @@ class _Served:
     def _to_login(self, request: Request) -> Response:
         if "application/json" in request.headers.get("accept", ""):
             raise HTTPException(401, "nobody is logged in")
-        to = _here(request)
+        to = here(request)
         return RedirectResponse("/login" if to == "/" else f"/login?to={quote(to, safe='')}", 303)
 
     async def login_page(self, request: Request) -> Response:
         """Returns the form of a login."""
-        return self._login_form(request, "")
+        return self._loginform_of(request, "")
 
-    def _login_form(self, request: Request, fault: str, status: int = 200) -> Response:
+    def _loginform_of(self, request: Request, fault: str, status: int = 200) -> Response:
         nonce = secrets.token_urlsafe(16)
         data = {
-            "to": _local(request.query_params.get("to", "/")),
+            "to": local(request.query_params.get("to", "/")),
             "token": self._state.sessions.login_token(nonce),
             "fault": fault,
         }
@@ -348,16 +347,16 @@ class _Served:
     async def login(self, request: Request) -> Response:
         """Logs somebody in."""
         state = self._state
-        form = dict(await _form(request))
+        form = dict(await form_of(request))
         nonce = request.cookies.get(_LOGIN_COOKIE, "")
         known = state.sessions.login_token(nonce) if nonce else ""
         if is_foreign(request.headers) or not is_token(form.get("csrf", ""), known):
             raise HTTPException(403, "the form is not of this console: load the page again")
-        name, peer = form.get("user", "")[:64], _peer(request)
+        name, peer = form.get("user", "")[:64], peer_of(request)
         keys = (f"user {name}", f"address {peer}")
         wait_s = state.throttle.wait_s(*keys)
         if wait_s > 0:
-            response = self._login_form(request, f"too many tries: wait {wait_s:.0f} s", 429)
+            response = self._loginform_of(request, f"too many tries: wait {wait_s:.0f} s", 429)
             response.headers["retry-after"] = str(int(wait_s) + 1)
             return response
         async with state.logins:
@@ -373,11 +372,11 @@ class _Served:
         )
         if user is None:
             state.throttle.failed(*keys)
-            return self._login_form(request, "user or password is wrong", 403)
+            return self._loginform_of(request, "user or password is wrong", 403)
         state.throttle.passed(*keys)
         # A cookie that was there before is of no use any more.
         state.sessions.end(request.cookies.get(state.cookie, ""))
-        response = RedirectResponse(_local(form.get("to", "/")), 303)
+        response = RedirectResponse(local(form.get("to", "/")), 303)
         self._set(response, state.cookie, state.sessions.begin(user))
         response.delete_cookie(_LOGIN_COOKIE, path="/")
         return response
@@ -393,7 +392,7 @@ class _Served:
     async def theme(self, request: Request) -> Response:
         """Keeps the choice of colours."""
         _, form, _ = await self._checked(request, Role.READER)
-        response = RedirectResponse(_local(form.get("to", "/")), 303)
+        response = RedirectResponse(local(form.get("to", "/")), 303)
         chosen = form.get("theme", "")
         if chosen in _THEMES:
             self._set(response, "theme", chosen, max_age=_YEAR_S)
@@ -455,52 +454,3 @@ class _Served:
         """Returns the page of an error that no page expected."""
         known = error if isinstance(error, MQError) else MQError(str(error))
         return self._fault(request, self._session(request), None, known)
-
-
-async def _form(request: Request) -> list[tuple[str, str]]:
-    """Returns the fields of a form, in their order.
-
-    Raises:
-        HTTPException: It is too large, or no form.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise HTTPException(415, "a form is expected")
-    body = bytearray()
-    try:
-        async for part in request.stream():
-            body += part
-            if len(body) > _FORM_BYTES_MAX:
-                raise HTTPException(413, f"a form has at most {_FORM_BYTES_MAX} bytes")
-    except ClientDisconnect as error:
-        raise HTTPException(400, "the form did not come whole") from error
-    try:
-        return parse_qsl(
-            body.decode("utf-8", "replace"),
-            keep_blank_values=True,
-            max_num_fields=_FORM_FIELDS_MAX,
-        )
-    except ValueError as error:
-        raise HTTPException(413, f"a form has at most {_FORM_FIELDS_MAX} fields") from error
-
-
-def _here(request: Request) -> str:
-    """Returns path and query of a request."""
-    address = request.url
-    return f"{address.path}?{address.query}" if address.query else address.path
-
-
-def _local(path: str) -> str:
-    """Returns a path of this console: what leads elsewhere becomes the first page."""
-    is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
-    return path if is_local and "\\" not in path else "/"
-
-
-def _peer(request: Request) -> str:
-    return request.client.host if request.client else ""
-
-
-def _download(view: View) -> Response:
-    name = quote(view.download, safe="")
-    headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
-    return Response(view.data["bytes"], media_type="application/octet-stream", headers=headers)

@@ -142,7 +142,7 @@ class Questions:
         """Asks one server; None where it does not answer, which is a fault of the page then.
 
         Args:
-            where: The server's address, or what stands for several.
+            where: The server's address, or a word for several.
             what: What is asked for, in words.
             make: Begins the question.
             deadline_s: Longer than others: it is waited for a client.
@@ -174,20 +174,20 @@ class Questions:
 
     async def each(
         self,
-        places: Mapping[_Key, str],
+        addresses: Mapping[_Key, str],
         what: str,
         make: Callable[[_Key], Awaitable[_Result]],
     ) -> dict[_Key, _Result]:
         """Asks for several things at once; what is without an answer is not in the result.
 
         Args:
-            places: The server of each.
+            addresses: The server of each.
             what: What is asked for, in words.
             make: Begins the question for one.
         """
-        keys = list(places)
+        keys = list(addresses)
         found = await asyncio.gather(
-            *(self.ask(places[key], what, _bound(make, key)) for key in keys)
+            *(self.ask(addresses[key], what, _bound(make, key)) for key in keys)
         )
         return {key: each for key, each in zip(keys, found, strict=True) if each is not None}
 
@@ -249,16 +249,16 @@ class Questions:
         self, what: str, read: Callable[[str], Awaitable[Mapping[str, _Result]]]
     ) -> dict[str, dict[str, _Result]]:
         async def table(name: str) -> Mapping[str, _Result]:
-            key = (what, places[name])
+            key = (what, addresses[name])
             known: Mapping[str, _Result] | None = self._kept.value(key)
             if known is None:
-                known = await read(places[name])
+                known = await read(addresses[name])
                 self._kept.put(key, known)
             return known
 
-        places = await self.deciders()
+        addresses = await self.deciders()
         found: dict[str, dict[str, _Result]] = {}
-        for broker, rows in (await self.each(places, what, table)).items():
+        for broker, rows in (await self.each(addresses, what, table)).items():
             for name, row in rows.items():
                 found.setdefault(name, {})[broker] = row
         return dict(sorted(found.items()))

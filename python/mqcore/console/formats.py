@@ -5,6 +5,8 @@ from typing import Any, Final
 
 __all__ = ["ago", "bytes_text", "duration", "number", "rate", "when"]
 
+# What is shown for what is not known, or not there.
+NONE: Final = "\N{EN DASH}"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MS: Final = 1_000
 _LAST_MS: Final = 253_402_300_799_000
@@ -14,7 +16,7 @@ _SPANS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 def number(value: Any) -> str:
     """Returns a whole number in groups of three digits; a dash for None."""
     if value is None or value == "":
-        return "–"
+        return NONE
     try:
         return f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     except (TypeError, ValueError, OverflowError):
@@ -26,7 +28,7 @@ def rate(value: Any) -> str:
     try:
         found = float(value)
     except (TypeError, ValueError):
-        return "–"
+        return NONE
     return number(round(found)) if found >= 100 else f"{found:.1f}"
 
 
@@ -35,7 +37,7 @@ def bytes_text(value: Any) -> str:
     try:
         size = float(value)
     except (TypeError, ValueError):
-        return "–"
+        return NONE
     for unit in _UNITS:
         if abs(size) < 1024 or unit == _UNITS[-1]:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -48,9 +50,9 @@ def when(ms: Any) -> str:
     try:
         value = int(ms)
     except (TypeError, ValueError):
-        return "–"
+        return NONE
     if not 0 < value <= _LAST_MS:
-        return "–"
+        return NONE
     at = datetime.fromtimestamp(value / _MS, UTC)
     return f"{at:%Y-%m-%d %H:%M:%S}.{value % _MS:03d}Z"
 
@@ -60,10 +62,11 @@ def duration(ms: Any) -> str:
     try:
         left = int(ms)
     except (TypeError, ValueError):
-        return "–"
+        return NONE
     if left < _MS:
         return f"{left} ms" if left else "0 s"
-    seconds, parts = left // _MS, []
+    seconds = left // _MS
+    parts: list[str] = []
     for length, unit in _SPANS:
         count, seconds = divmod(seconds, length)
         if count or parts:

@@ -7,14 +7,16 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mqcore.admin import Admin
 from mqcore.admin.cluster_findings import cluster_findings
 from mqcore.clock import wall_ms
 from mqcore.console.asking import Kept, Questions, Silences
 from mqcore.errors import MQError
-from mqcore.model.findings import Finding
+
+if TYPE_CHECKING:
+    from mqcore.model.findings import Finding
 
 __all__ = ["History", "Series"]
 
@@ -112,10 +114,10 @@ class History:
             page_s=SAMPLE_S,
         )
         at_ms = wall_ms()
-        places = {each.address: each.address for each in (await asks.brokers())[:BROKERS_MAX]}
-        found = await asks.each(places, "figures", self._admin.brokers.runtime)
+        addresses = {each.address: each.address for each in (await asks.brokers())[:BROKERS_MAX]}
+        found = await asks.each(addresses, "figures", self._admin.brokers.runtime)
         self.runtime = found
-        self._forget_gone(set(places))
+        self._forget_gone(set(addresses))
         for name, series in (("putTps", self.into), ("getTransferredTps", self.out)):
             total = 0.0
             for address, table in found.items():

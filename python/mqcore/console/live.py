@@ -1,7 +1,7 @@
 """Messages as they come: a stream of events for one page, bounded per second and in number.
 
-One question per broker and turn asks which queues grew; those alone are read. At most fifty messages
-a second are shown, the rest is counted.
+One question per broker and turn asks which queues grew; those alone are read. At most fifty
+messages a second are shown, the rest is counted.
 """
 
 import asyncio

@@ -54,7 +54,7 @@ CHANGES: Final[tuple[Change, ...]] = (
     *name_servers.CHANGES,
 )
 # Path and text; what is not built is not here.
-MENU: Final = (
+MENU: Final[tuple[tuple[str, str], ...]] = (
     ("/", "Overview"),
     ("/brokers", "Brokers"),
     ("/topics", "Topics"),

@@ -1,7 +1,7 @@
 """What pages and changes are given, and what they return: values; no request and no HTML.
 
-A page is a coroutine from `Asked` to `View`. A change has two: `plan` shows what would become of it,
-`act` does it.
+A page is a coroutine from `Asked` to `View`. A change has two: `plan` shows what would become of
+it, `act` does it.
 """
 
 import shlex

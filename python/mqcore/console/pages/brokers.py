@@ -31,8 +31,8 @@ async def brokers(asked: Asked) -> View:
     """Returns the list of brokers."""
     asks = asked.questions
     found = await asks.brokers()
-    places = {each.address: each.address for each in found}
-    runtime = await asks.each(places, "figures", asks.admin.brokers.runtime)
+    addresses = {each.address: each.address for each in found}
+    runtime = await asks.each(addresses, "figures", asks.admin.brokers.runtime)
     rows = [_row(asked, each, runtime.get(each.address)) for each in found]
     return View("brokers.html", "Brokers", {"brokers": rows})
 

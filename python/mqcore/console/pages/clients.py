@@ -36,8 +36,8 @@ async def clients(asked: Asked) -> View:
 
 async def _producers(asked: Asked) -> list[dict[str, Any]]:
     asks = asked.questions
-    places = {each.address: each.address for each in await asks.brokers() if each.broker_id == 0}
-    found = await asks.each(places, "producers", asks.admin.brokers.all_producers)
+    addresses = {each.address: each.address for each in await asks.brokers() if each.broker_id == 0}
+    found = await asks.each(addresses, "producers", asks.admin.brokers.all_producers)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for table in found.values():
         for group, members in table.items():
@@ -51,11 +51,12 @@ async def _consumers(asked: Asked, text: str) -> list[dict[str, Any]]:
     asks = asked.questions
     names = [name for name in await asks.groups() if not is_system_group(name)]
     chosen = [name for name in names if text in name.lower()] or names
-    places = dict.fromkeys(chosen[:PAGE_ROWS], "brokers")
-    found = await asks.each(places, "members", lambda name: asks.admin.groups.connections(name))
+    addresses = dict.fromkeys(chosen[:PAGE_ROWS], "brokers")
+    found = await asks.each(addresses, "members", lambda name: asks.admin.groups.connections(name))
     return [
         _row(group, each, url("groups", group))
         for group, online in found.items()
+        if online is not None
         for each in online.clients
     ]
 

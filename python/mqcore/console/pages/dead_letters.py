@@ -31,14 +31,14 @@ async def dead_letters(asked: Asked) -> View:
     tables = {
         name: each for name, each in (await asks.topics()).items() if name.startswith(DLQ_PREFIX)
     }
-    places = {
+    addresses = {
         (name, broker): deciders[broker]
         for name, configs in tables.items()
         for broker in configs
         if broker in deciders
     }
     stats = await asks.each(
-        places, "dead letters", lambda key: asks.admin.topics.stats_at(places[key], key[0])
+        addresses, "dead letters", lambda key: asks.admin.topics.stats_at(addresses[key], key[0])
     )
     rows: list[dict[str, Any]] = []
     for name, configs in tables.items():

@@ -59,8 +59,8 @@ async def _create(asked: Asked) -> Done:
     return Done(f"group {name} was created", url("groups", name))
 
 
-async def _settings(asked: Asked) -> tuple[str, GroupConfig, GroupConfig]:
-    """Returns the group, as it is on the first broker, and as it is to be."""
+async def _settings(asked: Asked) -> tuple[str, GroupConfig]:
+    """Returns the group, and as it is to be: what no form has is taken from the first broker."""
     name = _group(asked)
     configs = (await asked.questions.groups()).get(name)
     if not configs:
@@ -72,7 +72,7 @@ async def _settings(asked: Asked) -> tuple[str, GroupConfig, GroupConfig]:
         is_consume_enabled=asked.form.get("consume") == "yes",
         is_broadcast_enabled=asked.form.get("broadcast") == "yes",
     )
-    return name, known, wanted
+    return name, wanted
 
 
 def _shape(config: GroupConfig) -> str:
@@ -82,7 +82,7 @@ def _shape(config: GroupConfig) -> str:
 
 
 async def _plan_change(asked: Asked) -> Plan:
-    name, known, wanted = await _settings(asked)
+    name, wanted = await _settings(asked)
     words = ["group", "update", name, "--retries", str(wanted.retry_max_times)]
     words.append("--consume" if wanted.is_consume_enabled else "--no-consume")
     words.append("--broadcast" if wanted.is_broadcast_enabled else "--no-broadcast")
@@ -99,7 +99,7 @@ async def _plan_change(asked: Asked) -> Plan:
 
 
 async def _change(asked: Asked) -> Done:
-    name, _, wanted = await _settings(asked)
+    name, wanted = await _settings(asked)
     masters = (await asked.questions.cluster()).masters()
     configs = (await asked.questions.groups())[name]
     addresses = [masters[broker] for broker in configs if broker in masters]

@@ -74,8 +74,8 @@ async def groups(asked: Asked) -> View:
         "rate": lambda row: (row["get_per_s"] or 0, row["group"]),
     }
     listing = listed(matching, query, columns=columns, default="group", of=len(rows))
-    places = {str(row["group"]): "brokers" for row in listing.rows}
-    online = await asks.each(places, "members", lambda name: _online(asked, name))
+    addresses = {str(row["group"]): "brokers" for row in listing.rows}
+    online = await asks.each(addresses, "members", lambda name: _online(asked, name))
     for row in listing.rows:
         found = online.get(str(row["group"]))
         if found is not None:
@@ -150,9 +150,9 @@ async def _waiting_ms(asked: Asked, progress: GroupProgress) -> dict[str, int | 
     asks = asked.questions
     behind = sorted((row for row in progress.queues if row.lag), key=lambda row: -row.lag)
     offsets = {row.queue: row.group_offset for row in behind[:_QUEUES_ASKED_MAX]}
-    places = {queue: queue.broker_name for queue in offsets}
+    addresses = {queue: queue.broker_name for queue in offsets}
     found = await asks.each(
-        places, "next message", lambda queue: asks.admin.messages.at(queue, offsets[queue], 1)
+        addresses, "next message", lambda queue: asks.admin.messages.at(queue, offsets[queue], 1)
     )
     return {
         queue_text(queue): asked.now_ms - rows[0].store_timestamp_ms if rows else None

@@ -14,17 +14,17 @@ _LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 async def later(asked: Asked) -> View:
     """Returns what waits on each broker."""
     asks, admin = asked.questions, asked.questions.admin
-    places = await asks.deciders()
+    at = await asks.deciders()
     topics = await asks.topics()
-    configs = await asks.each(places, "settings", lambda name: admin.brokers.config(places[name]))
+    configs = await asks.each(addresses, "settings", lambda name: admin.brokers.config(at[name]))
     have_timers = {
         name: address
-        for name, address in places.items()
+        for name, address in at.items()
         if configs.get(name, {}).get("timerWheelEnable", "").lower() == "true"
     }
-    timers = await asks.each(have_timers, "timers", lambda name: admin.brokers.timers(places[name]))
+    timers = await asks.each(have_timers, "timers", lambda name: admin.brokers.timers(at[name]))
     rows = []
-    for broker, address in places.items():
+    for broker, address in at.items():
         levels = await _levels(asked, broker, address, configs.get(broker, {}), topics)
         rows.append(
             {

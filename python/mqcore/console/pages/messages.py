@@ -107,13 +107,13 @@ async def _by_time(asked: Asked, topic: str, data: dict[str, Any]) -> list[dict[
     asks, admin = asked.questions, asked.questions.admin
     time_ms = time_of(asked.query.get("time", ""))
     queues = (await admin.topics.stats(topic)).queues
-    places = {row.queue: row.queue.broker_name for row in queues if row.count}
+    addresses = {row.queue: row.queue.broker_name for row in queues if row.count}
 
     async def read(queue: MessageQueue) -> list[Message]:
         offset = await admin.topics.offset_at(queue, time_ms)
         return await admin.messages.at(queue, offset, 32)
 
-    parts = await asks.each(places, "messages by time", read)
+    parts = await asks.each(addresses, "messages by time", read)
     rows = [
         (each, queue.broker_name)
         for queue, part in parts.items()

@@ -14,12 +14,12 @@ _TEXT_CHARS_MAX: Final = 4_096
 async def name_servers(asked: Asked) -> View:
     """Returns the name servers."""
     asks, admin = asked.questions, asked.questions.admin
-    places = {each: each for each in await admin.name_servers.addresses()}
+    addresses = {each: each for each in await admin.name_servers.addresses()}
     namespace = asked.query.get("namespace", "").strip() or ORDER_NAMESPACE
-    tables = await asks.each(places, "brokers", admin.name_servers.brokers)
-    configs = await asks.each(places, "settings", admin.name_servers.config)
+    tables = await asks.each(addresses, "brokers", admin.name_servers.brokers)
+    configs = await asks.each(addresses, "settings", admin.name_servers.config)
     values = await asks.each(
-        places, "keys and values", lambda address: admin.name_servers.kv(address, namespace)
+        addresses, "keys and values", lambda address: admin.name_servers.kv(address, namespace)
     )
     known: dict[str, dict[str, str]] = {}
     for address, info in tables.items():
@@ -33,7 +33,7 @@ async def name_servers(asked: Asked) -> View:
             "brokers": len(tables[address].brokers) if address in tables else None,
             "settings": sorted(configs.get(address, {}).items()),
         }
-        for address in places
+        for address in addresses
     ]
     data = {
         "servers": servers,

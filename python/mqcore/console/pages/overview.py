@@ -16,8 +16,8 @@ async def overview(asked: Asked) -> View:
     """Returns the overview."""
     asks, history = asked.questions, asked.history
     brokers = await asks.brokers()
-    places = {each.address: each.address for each in brokers}
-    runtime = await asks.each(places, "figures", asks.admin.brokers.runtime)
+    addresses = {each.address: each.address for each in brokers}
+    runtime = await asks.each(addresses, "figures", asks.admin.brokers.runtime)
     progress = await asks.progress()
     groups = [
         {

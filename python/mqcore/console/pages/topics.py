@@ -64,14 +64,14 @@ async def _measure(asked: Asked, listing: Listing[dict[str, Any]]) -> None:
     """Adds what is asked for per topic: of the rows that are shown."""
     asks = asked.questions
     deciders = await asks.deciders()
-    places = {
+    addresses = {
         (row["name"], broker): deciders[broker]
         for row in listing.rows
         for broker in row["brokers"]
         if broker in deciders
     }
     found = await asks.each(
-        places, "topic figures", lambda key: asks.admin.topics.stats_at(places[key], key[0])
+        addresses, "topic figures", lambda key: asks.admin.topics.stats_at(addresses[key], key[0])
     )
     for row in listing.rows:
         parts = [found.get((row["name"], broker)) for broker in row["brokers"]]
@@ -108,12 +108,12 @@ async def topic(asked: Asked) -> View:
             for broker, each in sorted(configs.items())
         ],
     }
-    places = {broker: deciders[broker] for broker in configs if broker in deciders}
+    addresses = {broker: deciders[broker] for broker in configs if broker in deciders}
     if tab == "groups":
         data["groups"] = await _groups(asked, name)
     elif tab not in ("settings", "produce"):
         found = await asks.each(
-            places, "queues", lambda broker: admin.topics.stats_at(places[broker], name)
+            addresses, "queues", lambda broker: admin.topics.stats_at(addresses[broker], name)
         )
         data |= _queues(list(found.values()))
         data["routes"] = await asks.ask("name servers", "routes", lambda: admin.topics.route(name))
