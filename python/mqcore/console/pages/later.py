@@ -16,7 +16,7 @@ async def later(asked: Asked) -> View:
     asks, admin = asked.questions, asked.questions.admin
     at = await asks.deciders()
     topics = await asks.topics()
-    configs = await asks.each(addresses, "settings", lambda name: admin.brokers.config(at[name]))
+    configs = await asks.each(at, "settings", lambda name: admin.brokers.config(at[name]))
     have_timers = {
         name: address
         for name, address in at.items()
