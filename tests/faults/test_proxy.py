@@ -250,7 +250,7 @@ def test_the_owner_of_a_connection_is_found_by_its_port() -> None:
         assert owner_of(port, pids) == "us"
 
 
-def test_a_proxy_that_accepts_nobody_any_more_says_why() -> None:
+def test_a_proxy_that_accepts_nobody_any_more_gives_the_reason() -> None:
     def owner_of_none(_port: int) -> str:
         raise AttributeError("a process that has just ended")
 
