@@ -221,8 +221,8 @@ def pair(
         namesrv_keys: Its settings.
         before: What is done before the slave starts: an official one of 5.3 takes tables a minute
             after its start, and then once a minute.
-        names_master: Whether a slave of ours is given the address of the log (`haMasterAddress`) and
-            need not wait until a name server knows the master: an official one of 5.3 registers
+        names_master: Whether a slave of ours is given the address of the log (`haMasterAddress`)
+            and need not wait until a name server knows the master: an official one of 5.3 registers
             10 s after its start. An official slave of 5.3 follows nobody where that is set: it
             takes the address before there is somebody who connects.
     """
