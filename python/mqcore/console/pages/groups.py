@@ -107,6 +107,10 @@ async def group(asked: Asked) -> View:
         )
         progress = known if known is not None and known.queues else None
     if not configs and progress is None and online is None:
+        # It may be newer than the table that is kept.
+        asks.changed()
+        configs = (await asks.groups()).get(name, {})
+    if not configs and progress is None and online is None:
         raise InputError(f"no broker that answers knows a group {name[:200]}")
     rows = progress.queues if progress else ()
     topics = {row.queue.topic for row in rows}

@@ -90,6 +90,10 @@ async def topic(asked: Asked) -> View:
     admin, tab = asks.admin, asked.query.get("tab", TABS[0])
     configs = (await asks.topics()).get(name)
     if configs is None:
+        # It may be newer than the table that is kept.
+        asks.changed()
+        configs = (await asks.topics()).get(name)
+    if configs is None:
         raise InputError(f"no broker that answers has a topic {name[:200]}")
     deciders = await asks.deciders()
     data: dict[str, Any] = {
