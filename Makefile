@@ -43,7 +43,7 @@ RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml -o -name pypr
 TOOLS_STAMP  := $(VENV)/.tools
 BUILT_STAMP  := $(VENV)/.built
 # The wheel holds the Python sources too.
-PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
+PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed -o -path '*/console/templates/*' -o -path '*/console/static/*')
 WHEELS       := target/wheels
 # The oldest glibc that the README names; zig links for it whatever this machine has.
 PLATFORM     := manylinux_2_28
