@@ -47,6 +47,7 @@ def password_of(lines: list[str]) -> str:
     return str(found)
 
 
+@pytest.mark.slow
 def test_a_console_prints_its_password_once(broker: Broker, tmp_path: Path) -> None:
     ports, data = tmp_path / "ports", tmp_path / "data"
     words = ("console", "-n", broker.namesrv, "--port", "0", "--port-file", str(ports))

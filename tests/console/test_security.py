@@ -3,6 +3,7 @@
 import json
 import stat
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -245,3 +246,21 @@ def test_a_wide_address_needs_tls_or_a_proxy(tmp_path: Path, host: str) -> None:
     ConsoleSettings(namesrv="127.0.0.1:1", data=tmp_path, host=host, proxies=("10.0.0.9",)).check()
     for fine in ("127.0.0.1", "::1", "localhost"):
         ConsoleSettings(namesrv="127.0.0.1:1", data=tmp_path, host=fine).check()
+
+
+def test_a_live_view_ends_with_its_login(console: Console, admin: Visitor) -> None:
+    connection = HTTPConnection("127.0.0.1", console.ports["console"], timeout=30)
+    cookies = {"cookie": f"mqcore={admin.cookies['mqcore']}"}
+    connection.request("GET", "/topics/nothing-yet/live/events", headers=cookies)
+    stream = connection.getresponse()
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert stream.readline() == b"retry: 2000\n"
+    assert console.state.streams == 1
+    assert admin.ask("POST", "/logout", {"csrf": admin.token()}).status == 303
+    # There is no such topic: nothing but that came, and then the end.
+    assert b"event: message" not in stream.read()
+    connection.close()
+    again = HTTPConnection("127.0.0.1", console.ports["console"], timeout=30)
+    again.request("GET", "/topics/nothing-yet/live/events", headers=cookies)
+    assert again.getresponse().status == 403
+    again.close()

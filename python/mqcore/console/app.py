@@ -421,6 +421,7 @@ class _Served:
         if state.streams >= LIVE_MAX:
             raise HTTPException(429, f"{LIVE_MAX} live views are open: close one")
         query = request.query_params
+        cookie = request.cookies.get(state.cookie, "")
         source = live_events(
             state.admin,
             request.path_params["topic"],
@@ -433,6 +434,8 @@ class _Served:
             try:
                 async for each in source:
                     # Who logs out, or is idle for too long, sees no more.
+                    if not state.sessions.is_logged_in(cookie):
+                        break
                     yield each
             finally:
                 state.streams -= 1

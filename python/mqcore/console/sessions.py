@@ -85,6 +85,11 @@ class Sessions:
         session.seen_s = self._now()
         return session
 
+    def is_logged_in(self, token: str) -> bool:
+        """Returns whether a cookie names a login; looking does not make it last longer."""
+        session = self._by_hash.get(_hash(token))
+        return session is not None and not self._is_over(session)
+
     def end(self, token: str) -> None:
         """Logs out."""
         self._by_hash.pop(_hash(token), None)

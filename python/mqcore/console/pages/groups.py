@@ -27,6 +27,11 @@ def oldest_ms(progress: GroupProgress, now_ms: int) -> int | None:
     return max(ages, default=None)
 
 
+def lag_of(progress: GroupProgress | None) -> int | None:
+    """Returns how many messages a group has not read; None where it has committed nothing."""
+    return progress.lag if progress is not None and progress.queues else None
+
+
 async def groups(asked: Asked) -> View:
     """Returns the list of groups: lag of all, members of the shown ones alone."""
     asks, query = asked.questions, asked.query
@@ -40,7 +45,7 @@ async def groups(asked: Asked) -> View:
                 "group": name,
                 "url": url("groups", name),
                 "is_system": is_system_group(name),
-                "lag": known.lag if known else None,
+                "lag": lag_of(known),
                 "oldest_ms": oldest_ms(known, asked.now_ms) if known else None,
                 "get_per_s": known.get_per_s if known else None,
                 "topics": sorted(
@@ -107,6 +112,10 @@ async def group(asked: Asked) -> View:
         )
         progress = known if known is not None and known.queues else None
     if not configs and progress is None and online is None:
+        # It may be newer than the table that is kept.
+        asks.changed()
+        configs = (await asks.groups()).get(name, {})
+    if not configs and progress is None and online is None:
         raise InputError(f"no broker that answers knows a group {name[:200]}")
     rows = progress.queues if progress else ()
     topics = {row.queue.topic for row in rows}
@@ -116,7 +125,7 @@ async def group(asked: Asked) -> View:
         "group": name,
         "tab": tab if tab in TABS else TABS[0],
         "tabs": TABS,
-        "lag": progress.lag if progress else None,
+        "lag": lag_of(progress),
         "oldest_ms": oldest
         if oldest is not None
         else (oldest_ms(progress, asked.now_ms) if progress else None),

@@ -1,5 +1,9 @@
 """The first page: is the cluster well, what comes and goes, what to look at."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from mqcore.admin import GroupProgress
 from mqcore.console.charts import spark
 from mqcore.console.history import first_number
 from mqcore.console.kinds import is_system_group
@@ -12,6 +16,26 @@ __all__ = ["overview"]
 _SHOWN_MAX = 12
 
 
+async def _measure(
+    asked: Asked, groups: list[dict[str, Any]], progress: Mapping[str, GroupProgress]
+) -> None:
+    """Adds for how long the next message has waited, in the queue where most wait: it is read."""
+    asks = asked.questions
+    most = {
+        row["group"]: max(progress[row["group"]].queues, key=lambda queue: queue.lag)
+        for row in groups
+    }
+    found = await asks.each(
+        dict.fromkeys(most, "brokers"),
+        "next message",
+        lambda group: asks.admin.messages.at(most[group].queue, most[group].group_offset, 1),
+    )
+    for row in groups:
+        for message in found.get(row["group"], ()):
+            waited = asked.now_ms - message.store_timestamp_ms
+            row["oldest_ms"] = max(waited, row["oldest_ms"] or 0)
+
+
 async def overview(asked: Asked) -> View:
     """Returns the overview."""
     asks, history = asked.questions, asked.history
@@ -19,7 +43,7 @@ async def overview(asked: Asked) -> View:
     addresses = {each.address: each.address for each in brokers}
     runtime = await asks.each(addresses, "figures", asks.admin.brokers.runtime)
     progress = await asks.progress()
-    groups = [
+    groups: list[dict[str, Any]] = [
         {
             "group": name,
             "lag": each.lag,
@@ -32,7 +56,8 @@ async def overview(asked: Asked) -> View:
         for name, each in progress.items()
         if each.lag and not is_system_group(name)
     ]
-    groups.sort(key=lambda row: -int(str(row["lag"])))
+    groups.sort(key=lambda row: -row["lag"])
+    await _measure(asked, groups[:_SHOWN_MAX], progress)
     letters = [name for name in await asks.topics() if name.startswith(DLQ_PREFIX)]
     findings = history.findings
     data = {
@@ -46,7 +71,7 @@ async def overview(asked: Asked) -> View:
         "out_spark": spark(history.out[""].values()),
         "lag": sum(each.lag for each in progress.values()),
         "lag_spark": spark(history.lag.values()),
-        "oldest_ms": max((int(str(row["oldest_ms"] or 0)) for row in groups), default=0),
+        "oldest_ms": max((row["oldest_ms"] or 0 for row in groups), default=0),
         "behind": groups[:_SHOWN_MAX],
         "behind_more": max(0, len(groups) - _SHOWN_MAX),
         "dead_letter_groups": len(letters),

@@ -1,7 +1,7 @@
 """Topics: the list, and one topic with its routes, queues, groups and settings. Changes nothing."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from mqcore.admin import TopicConfig, TopicStats
 from mqcore.console.kinds import KINDS, OF_USERS, server_names, topic_kind
@@ -10,6 +10,9 @@ from mqcore.console.views import Asked, InputError, View, url
 from mqcore.model.topics import perm_text
 
 __all__ = ["topic", "topics"]
+
+# A topic with what it is for and its configurations by broker.
+_Known: TypeAlias = tuple[str, str, Mapping[str, TopicConfig]]
 
 TABS: Final = ("queues", "groups", "settings", "produce")
 # Queues that are listed; a topic with more shows how many are left out.
@@ -21,16 +24,23 @@ async def topics(asked: Asked) -> View:
     asks, query = asked.questions, asked.query
     servers = server_names(await asks.cluster())
     tables = await asks.topics()
-    rows = [_row(name, configs, servers) for name, configs in tables.items()]
     kind, text = query.get("type", "user"), query.get("q", "").strip().lower()
-    matching = [row for row in rows if _is_of(row["type"], kind) and text in row["name"].lower()]
-    columns = {
-        "name": lambda row: row["name"],
-        "type": lambda row: (row["type"], row["name"]),
-        "queues": lambda row: (row["write_queues"], row["name"]),
-        "brokers": lambda row: (len(row["brokers"]), row["name"]),
+    # Of ten thousand topics fifty are shown: only these become rows.
+    matching = [
+        (name, found, configs)
+        for name, configs in tables.items()
+        if text in name.lower()
+        and _is_of(found := topic_kind(name, configs.values(), servers), kind)
+    ]
+    columns: dict[str, Callable[[_Known], Any]] = {
+        "name": lambda known: known[0],
+        "type": lambda known: (known[1], known[0]),
+        "queues": lambda known: (sum(each.write_queues for each in known[2].values()), known[0]),
+        "brokers": lambda known: (len(known[2]), known[0]),
     }
-    listing = listed(matching, query, columns=columns, default="name", of=len(rows))
+    page = listed(matching, query, columns=columns, default="name", of=len(tables))
+    rows = [_row(name, configs, servers) for name, _, configs in page.rows]
+    listing = Listing(rows, page.total, page.of, page.page, page.pages, page.sort)
     await _measure(asked, listing)
     clusters = sorted((await asks.cluster()).clusters)
     return View(
@@ -89,6 +99,10 @@ async def topic(asked: Asked) -> View:
     name, asks = asked.parts["topic"], asked.questions
     admin, tab = asks.admin, asked.query.get("tab", TABS[0])
     configs = (await asks.topics()).get(name)
+    if configs is None:
+        # It may be newer than the table that is kept.
+        asks.changed()
+        configs = (await asks.topics()).get(name)
     if configs is None:
         raise InputError(f"no broker that answers has a topic {name[:200]}")
     deciders = await asks.deciders()
