@@ -43,13 +43,13 @@ RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml -o -name pypr
 TOOLS_STAMP  := $(VENV)/.tools
 BUILT_STAMP  := $(VENV)/.built
 # The wheel holds the Python sources too.
-PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
+PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed -o -path '*/console/templates/*' -o -path '*/console/static/*')
 WHEELS       := target/wheels
 # The oldest glibc that the README names; zig links for it whatever this machine has.
 PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel check demo demo-store test test-all rust-programs listed pytest interop spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash simulate faults faults-one faults-other switches fmt clean
+.PHONY: help setup wheel check demo demo-store test test-all rust-programs listed pytest interop browser spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash simulate faults faults-one faults-other switches fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,11 @@ test-all: $(TOOLS_STAMP) ## Every test: sampled tables whole, every pair of vers
 
 interop: setup ## The official clients, tools and brokers in every version, longer than in make test
 	@$(BIN)/pytest --matrix tests/interop $(PYTEST)
+
+browser: setup ## Journeys through the console in a headless Chromium (MQCORE_SCREENSHOTS=DIR keeps pictures)
+	@test -x "$$(command -v chromium)" || { echo "chromium is needed, such as: apt-get install chromium"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/browser.txt
+	@$(BIN)/pytest tests/console/test_browser.py $(PYTEST)
 
 spark: setup ## Spark: all of it, with a cluster of real processes, longer than in make test
 	@$(BIN)/pytest --matrix tests/spark $(PYTEST)

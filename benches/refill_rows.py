@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["refill_rows"]
 
 _FILE_BYTES = 128 << 20
-# More than write-back takes at once, less than a small disk has.
-_BYTES = (1 if IS_QUICK else 2) << 30
+# More than write-back takes at once; the begin and the end of a copy do not count beside it.
+_BYTES = (1 if IS_QUICK else 4) << 30
 _STEP_BYTES = 1 << 20
 _MB = 1_000_000
 _ROUNDS = 2 if IS_QUICK else 3

@@ -35,7 +35,7 @@ EVERYTHING = ("",)
 # Folders of tests without servers of others and without Spark's JVM; of these everything but what
 # is marked as slow.
 UNITS = (
-    *("boundary", "broker", "cli", "client", "config", "deploy", "fast_path", "model"),
+    *("boundary", "broker", "cli", "client", "config", "console", "deploy", "fast_path", "model"),
     *("namesrv", "own_golden", "periodic", "remoting", "scripts", "state_files"),
     *("test_golden.py", "testing"),
 )

@@ -7,6 +7,8 @@ import pytest
 pytest_plugins = ["pytester"]
 
 HERE = Path(__file__).parent
+# As in `pyproject.toml`.
+PLUGINS = ("-p", "no:asyncio")
 CASES = """
     import pytest
 
@@ -42,7 +44,7 @@ def chosen(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
 
 def run(project: pytest.Pytester, *arguments: str) -> list[str]:
     """Returns the cases that ran, sorted."""
-    result = project.runpytest_subprocess("-v", *arguments)
+    result = project.runpytest_inprocess("-v", *PLUGINS, *arguments)
     return sorted(line.split()[0] for line in result.outlines if " PASSED " in line)
 
 
@@ -64,7 +66,9 @@ def test_other_seeds_choose_others(chosen: pytest.Pytester) -> None:
 
 def test_the_head_names_the_seed(chosen: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MQCORE_SEED", "41")
-    chosen.runpytest_subprocess().stdout.fnmatch_lines(["*--seed=41 chooses the same cases*"])
+    chosen.runpytest_inprocess(*PLUGINS).stdout.fnmatch_lines(
+        ["*--seed=41 chooses the same cases*"]
+    )
 
 
 def test_all_run_with_the_matrix(chosen: pytest.Pytester) -> None:

@@ -24,7 +24,7 @@ from mqcore.errors import (
 )
 from mqcore.testing import Broker, Inbox
 
-FAMILIES = ("topics", "groups", "brokers", "messages", "dead_letters", "traces")
+FAMILIES = ("topics", "groups", "brokers", "name_servers", "messages", "dead_letters", "traces")
 
 
 @pytest.fixture(scope="module")

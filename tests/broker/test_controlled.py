@@ -12,6 +12,7 @@ from broker.scripted_controller import ScriptedController
 from broker.test_replication import name_server
 from live_broker import SMALL, Live
 from loops import run_on, until
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.controlled import ControlledBroker
 from mqcore.broker.replication.controller_messages import Ask, Purpose
 from mqcore.broker.replication.membership import (
@@ -334,6 +335,74 @@ def test_a_promoted_slave_delivers_what_waits_and_nothing_that_was_delivered(
             assert sorted(await them.bodies(2)) == [b"000001", b"000002", b"000003"]
 
     run_on("asyncio", run())
+
+
+def test_what_is_delivered_is_written_down_once_nobody_cuts_it_off_the_log(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with members(tmp_path) as them:
+            await them.begin(1, flushDelayOffsetInterval="100", timerFlushIntervalMs="100")
+            await them.until_master(1)
+            await them.begin(2)
+            await them.until_slave(2)
+            await them.until_in_sync(1, 2)
+            await them.live(1).create("T")
+            state = them.brokers[1].state
+            files = ConfigPersistence(state)
+            due_ms = state.now_ms() + 1_000
+            for extra in ({"DELAY": "1"}, {"TIMER_DELIVER_MS": due_ms, "UNIQ_KEY": "a"}):
+                expect(await them.live(1).send("T", b"later", **extra), "member")
+            # The second is gone, and stays in the set: what is delivered now is on one disk.
+            them.controller.is_frozen = True
+            await them.kill(2)
+            await until(lambda: state.delays.offset(1) == 1)
+            await until(lambda: state.timers is not None and state.timers.progress().delivered == 1)
+            await files.save_delays()
+            files.timers.moved()
+            await files.timers.save()
+            config = tmp_path / "store1" / "config"
+            assert "1:1" not in _text(config / "delayOffset.json")
+            assert _read_ms(config / "timercheck") <= due_ms
+            await them.begin(2)
+            await until(lambda: "1:1" in _text(config / "delayOffset.json"))
+            await until(lambda: _read_ms(config / "timercheck") > due_ms)
+
+    run_on("asyncio", run())
+
+
+def test_a_master_that_asked_for_a_set_before_it_was_killed_needs_another_epoch(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with members(tmp_path) as them:
+            them.controller.is_frozen = True
+            await them.begin(1)
+            await them.until_master(1)
+            await them.begin(2)
+            asked = tmp_path / "store1" / "epochFileCheckpoint.asked"
+            await until(asked.exists)
+            assert asked.read_text() == "1-1"
+            # The controller sees nothing of it, and still has the old request on its way.
+            await them.brokers.pop(1).abandon()
+            await them.begin(1)
+            await until(lambda: them.brokers[1].phase is Phase.RUNNING)
+            answer = await them.live(1).send("T", b"early")
+            assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert not _is(them.brokers[1], "is_master")
+            them.controller.die(1)
+            await them.until_master(1)
+            assert them.controller.group.epoch > 1
+            assert (await them.live(1).send("T", b"late")).code == ResponseCode.SUCCESS
+
+    run_on("asyncio", run())
+
+
+def _text(path: Path) -> str:
+    return "".join(path.read_text().split()) if path.exists() else ""
+
+
+def _read_ms(path: Path) -> int:
+    """Returns up to when timers are delivered, by their check point; 0 without one."""
+    return _number(path, 0) if path.exists() and path.stat().st_size else 0
 
 
 def _number(path: Path, at: int) -> int:

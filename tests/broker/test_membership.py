@@ -29,6 +29,7 @@ from mqcore.broker.replication.orders import (
     KeepIdentity,
     Order,
     RefuseSet,
+    SettleEnd,
     TakeSet,
 )
 from mqcore.remoting import ResponseCode
@@ -350,7 +351,7 @@ def test_a_log_that_may_have_lost_its_end_is_not_elected_for_what_it_had() -> No
     controller.group.alive.discard(1)
     life = suspect(controller, 1)
     life.run(3_000)
-    assert life.orders[0] == ForgetIdentity()
+    assert life.orders[:2] == [ForgetIdentity(), SettleEnd()]
     assert life.membership.identity == Identity("c", "b", 3)
     assert life.orders[-1] == Follow(2, 2, "host2:10911")
 
@@ -363,6 +364,7 @@ def test_the_last_of_a_set_is_master_again_whatever_it_lost() -> None:
     life = suspect(controller, 1)
     life.run(3_000)
     assert life.took(ForgetIdentity) == []
+    assert life.orders[0] == SettleEnd()
     assert life.membership.is_master
 
 

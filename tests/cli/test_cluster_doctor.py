@@ -15,14 +15,14 @@ from broker.test_sync_master import SYNC
 from interop.processes import free_port
 from live_broker import live
 from loops import run_on, until
-from mqcore.cli.cluster_facts import (
+from mqcore.admin.cluster_facts import (
     BrokerFacts,
     ClusterFacts,
     ControllerFacts,
     ReplicaFacts,
     clock_of,
 )
-from mqcore.cli.cluster_findings import cluster_findings
+from mqcore.admin.cluster_findings import cluster_findings
 from mqcore.cli.main import commands
 
 GOOD = {

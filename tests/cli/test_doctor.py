@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from mqcore.cli.findings import (
-    Finding,
     clock_findings,
     disk_findings,
     kernel_findings,
@@ -16,6 +15,7 @@ from mqcore.cli.findings import (
     sync_times,
 )
 from mqcore.cli.main import commands
+from mqcore.model.findings import Finding
 
 WELL = {
     "overcommit_memory": "0",

@@ -297,9 +297,16 @@ class Proxy:
         """Does something on the loop, and waits for it."""
 
         async def done() -> None:
+            self._check()
             work()
 
         self._wait(done())
+
+    def _check(self) -> None:
+        """Raises what ended the accepting: nobody would be forwarded any more."""
+        accepting = self._accepting
+        if accepting is not None and accepting.done() and not accepting.cancelled():
+            accepting.result()
 
     def _wait(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_TIMEOUT_S)
@@ -315,9 +322,16 @@ class Proxy:
 
     async def _accept(self) -> None:
         while True:
-            client, address = await self._loop.sock_accept(self._listener)
+            try:
+                client, address = await self._loop.sock_accept(self._listener)
+            except ConnectionError:  # Who connected has gone already.
+                continue
             client.setblocking(False)
-            owner = self._owner_of(address[1])
+            try:
+                owner = self._owner_of(address[1])
+            except Exception:
+                client.close()
+                raise
             if self._refused & {None, owner}:
                 client.close()
             else:

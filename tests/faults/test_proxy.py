@@ -250,6 +250,26 @@ def test_the_owner_of_a_connection_is_found_by_its_port() -> None:
         assert owner_of(port, pids) == "us"
 
 
+def test_a_proxy_that_accepts_nobody_any_more_gives_the_reason() -> None:
+    def owner_of_none(_port: int) -> str:
+        raise AttributeError("a process that has just ended")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        target = f"127.0.0.1:{listener.getsockname()[1]}"
+        with Proxy(target, owner_of=owner_of_none) as proxy:
+            host, _, port = proxy.address.rpartition(":")
+            with socket.create_connection((host, int(port)), _TIMEOUT_S):
+
+                def why() -> str:
+                    try:
+                        proxy.heal()
+                    except AttributeError as error:
+                        return str(error)
+                    return ""
+
+                assert eventually(why, bool) == "a process that has just ended"
+
+
 def test_a_small_disk_is_filled_and_emptied(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", megabytes=4) as disk:
         if disk is None:

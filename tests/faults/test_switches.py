@@ -42,10 +42,10 @@ _KEYS = {
     "flushDelayOffsetInterval": "1000",
     "flushConsumerOffsetInterval": "1000",
 }
-# How long before a change of role what is delivered again was delivered: a slave follows the delays
-# of its master each 10 s, its timers each second, ends of transactions within half a second.
+# How long before a change of role what is delivered again was delivered: a slave follows delays and
+# timers of its master each second, ends of transactions within half a second.
 _GRACE_MS = {
-    DELAYED: 14_000.0,
+    DELAYED: 5_000.0,
     TIMED: 5_000.0,
     COMMITTED: 5_000.0,
     CHECKED: 5_000.0,

@@ -120,9 +120,9 @@ class Trio:
 
     def pids(self) -> dict[str, int]:
         """Returns the processes that run, by the names of owners."""
-        named = [(each.name, each.broker) for each in self.members]
-        named += [(each.name, each.controller) for each in self.controllers]
-        return {name: program.pid for name, program in named if program.pid is not None}
+        named = [(each.name, each.broker.pid) for each in self.members]
+        named += [(each.name, each.controller.pid) for each in self.controllers]
+        return {name: pid for name, pid in named if pid is not None}
 
     def heal(self) -> None:
         """Lets every link carry and every process run."""

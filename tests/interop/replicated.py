@@ -10,7 +10,7 @@ Knows requests and files; nothing of how either replicates.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,10 @@ SMALL = {
     "maxMessageSize": "65536",
     "reviveQueueNum": "1",
     "timerWheelEnable": "false",
+    # An official slave reports for the first time when nothing was written for so long, not 5 s.
+    "haSendHeartbeatInterval": "1000",
+    # An official broker refuses a send that has waited for 200 ms: on a busy machine many do.
+    "waitTimeMillsInSendQueue": "30000",
 }
 _TIMEOUT_S = 30.0
 
@@ -66,6 +70,14 @@ async def send_one(client: Client, address: str, number: int, timeout_s: float) 
     code = RequestCode.SEND_MESSAGE_V2
     expect(await client.call(address, code, ext, body, timeout_s=timeout_s), address)
     return body
+
+
+def send_delayed(address: str, body: bytes) -> None:
+    """Sends a message of delay level 2."""
+    ext = {"a": "pg", "b": TOPIC, "c": "TBW102", "d": "4", "e": "1", "f": "0", "h": "0"}
+    ext |= {"g": "1700000000000", "i": "DELAY\x012\x02UNIQ_KEY\x01d\x02", "j": "0"}
+    ext |= {"k": "false", "m": "false"}
+    expect(asked(address, RequestCode.SEND_MESSAGE_V2, ext, body), address)
 
 
 def pulled(address: str) -> list[bytes]:
@@ -195,13 +207,46 @@ def pair(
     *,
     namesrv: Software = OURS,
     namesrv_keys: Mapping[str, str] | None = None,
+    before: Callable[[Pair], None] = lambda _: None,
+    names_master: bool = False,
 ) -> Iterator[Pair]:
-    """Starts a master with a name server, of ours unless it is named, and a slave; ends them."""
+    """Starts a master with a name server, of ours unless it is named, and a slave; ends them.
+
+    Args:
+        master: Whose master.
+        slave: Whose slave.
+        root: A directory of their own.
+        keys: Settings of both over the usual ones.
+        namesrv: Whose name server.
+        namesrv_keys: Its settings.
+        before: What is done before the slave starts: an official one of 5.3 takes tables a minute
+            after its start, and then once a minute.
+        names_master: Whether a slave of ours is given the address of the log (`haMasterAddress`)
+            and need not wait until a name server knows the master: an official one of 5.3 registers
+            10 s after its start. An official slave of 5.3 follows nobody where that is set: it
+            takes the address before there is somebody who connects.
+    """
     servers = prepared(master, root / "master", {**SMALL, **(keys or {})})
     servers.namesrv.become(namesrv)
     servers.namesrv.settings |= namesrv_keys or {}
-    store = root / "slave" / "store"
-    port = free_port()
+    both = followed(servers, slave, root / "slave")
+    if names_master and slave is OURS:
+        log_port = servers.broker.settings["haListenPort"]
+        both.slave.settings["haMasterAddress"] = f"127.0.0.1:{log_port}"
+    try:
+        servers.namesrv.start()
+        servers.broker.start()
+        before(both)
+        both.slave.start()
+        yield both
+    finally:
+        both.slave.kill()
+        servers.end()
+
+
+def followed(servers: Servers, slave: Software, home: Path) -> Pair:
+    """Returns a master with a slave that has its settings and was not started yet."""
+    store, port = home / "store", free_port()
     settings = {
         **servers.broker.settings,
         "brokerRole": "SLAVE",
@@ -211,12 +256,4 @@ def pair(
         "storePathRootDir": str(store),
         "storePathCommitLog": str(store / "commitlog"),
     }
-    follower = Program(slave, "broker", root / "slave", port, settings)
-    try:
-        servers.namesrv.start()
-        servers.broker.start()
-        follower.start()
-        yield Pair(servers, follower, store)
-    finally:
-        follower.kill()
-        servers.end()
+    return Pair(servers, Program(slave, "broker", home, port, settings), store)

@@ -226,12 +226,15 @@ class Program:
     @property
     def pid(self) -> int | None:
         """Its process; None while it does not run."""
-        return None if self._process is None else self._process.pid
+        # Read once: another thread may ask while this one ends it.
+        process = self._process
+        return None if process is None else process.pid
 
     @property
     def has_died(self) -> bool:
         """Whether it has ended without being asked to."""
-        return self._process is not None and self._process.poll() is not None
+        process = self._process
+        return process is not None and process.poll() is not None
 
     def pause(self) -> None:
         """Stops its threads where they are (SIGSTOP), if it runs."""

@@ -6,7 +6,7 @@ import pytest
 
 from interop.patience import eventually
 from interop.registered import wait_until
-from interop.replicated import TOPIC, Pair, asked, end_of, pair, pulled
+from interop.replicated import TOPIC, Pair, asked, end_of, pair, pulled, send_delayed
 from interop.servers import BROKER_NAME, OURS, Software, official_software
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.remoting import RequestCode, ResponseCode, expect
@@ -49,14 +49,6 @@ def offset_at(address: str) -> int:
     return int(answer.ext["offset"]) if answer.code == ResponseCode.SUCCESS else -1
 
 
-def send_delayed(address: str) -> None:
-    """Sends a message that is due when its master is gone."""
-    ext = {"a": "pg", "b": TOPIC, "c": "TBW102", "d": "4", "e": "1", "f": "0", "h": "0"}
-    ext |= {"g": "1700000000000", "i": "DELAY\x012\x02UNIQ_KEY\x01d\x02", "j": "0"}
-    ext |= {"k": "false", "m": "false"}
-    expect(asked(address, RequestCode.SEND_MESSAGE_V2, ext, DELAYED), address)
-
-
 def check_acting(both: Pair) -> None:
     """The slave serves what clients need of a master but for sends."""
     slave = both.slave.address
@@ -73,6 +65,13 @@ def check_acting(both: Pair) -> None:
     sent |= {"g": "1700000000000", "i": "", "j": "0", "k": "false", "m": "false"}
     refused = asked(slave, RequestCode.SEND_MESSAGE_V2, sent, b"no")
     assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+def prepare(both: Pair) -> None:
+    """Makes what the slave takes of the master's tables."""
+    wait_until(both.master.namesrv.address, lambda found: BROKER_NAME in found)
+    both.send(FIRST)
+    both.commit(GROUP, EARLIER)
 
 
 def mixtures() -> list[tuple[str, str, str]]:
@@ -100,18 +99,19 @@ def test_a_slave_serves_for_its_master_which_takes_over_again_when_it_is_back(
         KEYS,
         namesrv=software(namesrv),
         namesrv_keys={"supportActingMaster": "true"},
+        before=prepare,
     ) as both:
         names, first = both.master.namesrv.address, both.master.broker.address
         whole = {"0": first, "1": both.slave.address}
         wait_until(names, lambda found: found.get(BROKER_NAME) == whole)
-        both.send(FIRST)
         both.wait_until_equal()
         both.wait_until_known()
         both.send(MANY)
-        both.commit(GROUP, EARLIER)
         both.wait_until_equal()
-        assert eventually(lambda: offset_at(both.slave.address), lambda at: at == EARLIER)
-        send_delayed(first)
+        assert (
+            eventually(lambda: offset_at(both.slave.address), lambda at: at == EARLIER) == EARLIER
+        )
+        send_delayed(first, DELAYED)
         end = both.wait_until_equal()
         both.master.broker.kill()
         acting = {"0": both.slave.address}

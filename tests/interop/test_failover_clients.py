@@ -51,7 +51,7 @@ class Flood:
 
 
 @contextmanager
-def java_flood(driver: Driver, namesrv: str, **options: object) -> Iterator[Flood]:
+def java_flood(driver: Driver, namesrv: str, topic: str, **options: object) -> Iterator[Flood]:
     """A producer of the driving JVM."""
     driver.call("producer", "p", group="PG", namesrv=namesrv, **options)
 
@@ -64,7 +64,7 @@ def java_flood(driver: Driver, namesrv: str, **options: object) -> Iterator[Floo
         return [item["body"] for item in driver.call("flooded", "p")]
 
     try:
-        driver.call("flood", "p", topic=TOPIC, body="java", threads=2, pause_ms=5)
+        driver.call("flood", "p", topic=topic, body="java", threads=2, pause_ms=5)
         yield Flood(count, end)
     finally:
         driver.close("p")
@@ -177,7 +177,7 @@ def test_official_java_clients_lose_nothing_in_a_failover(
         assert master is them.master()
         driver_53.call("push", "c", group="CG", namesrv=namesrv, topic=TOPIC, **options)
         try:
-            with java_flood(driver_53, namesrv, timeout_ms=3_000, **options) as flood:
+            with java_flood(driver_53, namesrv, TOPIC, timeout_ms=3_000, **options) as flood:
                 seconds = fail_over(them, flood)
                 bodies = flood.end()
             print(f"{whose}, {options}: nothing acknowledged for {seconds:.2f} s")

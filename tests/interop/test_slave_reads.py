@@ -22,7 +22,7 @@ pytestmark = pytest.mark.java
 # More than a consumer keeps in memory: the last of them are still on the broker when it is killed.
 MANY = 6_000
 FEW = 300
-SLOW_MS = 10
+SLOW_MS = 5
 # From the first of them on the slave has all: a fresh one begins with the last file of its master.
 FIRST = 1
 # Of 5.3, which sends consumers back to its master.

@@ -74,7 +74,7 @@ def test_what_a_killed_master_acknowledged_its_slave_has(
     version: str, master: str, flush: str, tmp_path: Path
 ) -> None:
     keys = {**(TWO_COPIES if master == "official" else SYNC), "flushDiskType": flush}
-    with pair(*softwares(version, master), tmp_path, keys) as both:
+    with pair(*softwares(version, master), tmp_path, keys, names_master=True) as both:
         for _ in range(2):
             wait_until_in_sync(both)
             both.send(COUNT)

@@ -13,6 +13,7 @@ from mqcore.admin.brokers import Brokers
 from mqcore.admin.dead_letters import DeadLetter, DeadLetters, ResendResult, Resent
 from mqcore.admin.groups import LATEST_MS, Groups
 from mqcore.admin.messages import Messages
+from mqcore.admin.name_servers import NameServers
 from mqcore.admin.results import (
     ClusterInfo,
     Connected,
@@ -52,6 +53,7 @@ __all__ = [
     "HandOverStep",
     "MessageTrace",
     "Messages",
+    "NameServers",
     "QueueProgress",
     "QueueRange",
     "Replica",

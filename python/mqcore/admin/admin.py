@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Self
 
 from mqcore.admin.brokers import Brokers
+from mqcore.admin.cluster_facts import ClusterFacts, gathered
 from mqcore.admin.dead_letters import DeadLetters
 from mqcore.admin.groups import Groups
 from mqcore.admin.messages import Messages
+from mqcore.admin.name_servers import NameServers
 from mqcore.admin.topics import Topics
 from mqcore.admin.traces import Traces
 from mqcore.admin.transport import TIMEOUT_S, Transport
@@ -31,6 +33,7 @@ class Admin:
         topics: Topics.
         groups: Consumer groups.
         brokers: Clusters and brokers.
+        name_servers: Name servers.
         messages: Single messages.
         dead_letters: Messages that groups failed on too often.
         traces: What became of traced messages.
@@ -62,9 +65,18 @@ class Admin:
         self.topics = Topics(transport)
         self.groups = Groups(transport)
         self.brokers = Brokers(transport)
+        self.name_servers = NameServers(transport)
         self.messages = Messages(transport)
         self.dead_letters = DeadLetters(transport)
         self.traces = Traces(self.messages)
+
+    async def facts(self) -> ClusterFacts:
+        """Returns what all servers report of themselves, for `cluster_findings`.
+
+        Raises:
+            MQError: No name server answers.
+        """
+        return await gathered(self._transport, self._transport.name_servers)
 
     async def __aenter__(self) -> Self:
         """Returns itself."""

@@ -1,6 +1,7 @@
 """Clusters and brokers: who is there, how they do, how they are set."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mqcore.admin.arguments import lines_of, of_type
 from mqcore.admin.results import (
@@ -11,7 +12,7 @@ from mqcore.admin.results import (
     ReplicationStatus,
 )
 from mqcore.admin.transport import Transport
-from mqcore.model.reading import as_dict, as_list, as_text
+from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import OwnRequestCode, RequestCode, ResponseCode
 
@@ -96,6 +97,54 @@ class Brokers:
             return []
         rows = as_list(parse_object(answer.body).get("connectionSet"))
         return sorted(Connected.of_json(row) for row in rows)
+
+    async def all_producers(self, address: str) -> dict[str, tuple[Connected, ...]]:
+        """Returns the members of all producer groups that a broker knows (328, from 4.9.4)."""
+        answer = await self._transport.ask(address, RequestCode.GET_ALL_PRODUCER_INFO)
+        data = as_dict(parse_object(answer.body).get("data"))
+        return {
+            group: tuple(
+                replace(
+                    Connected.of_json(row),
+                    address=as_text(as_dict(row).get("remoteIP")).lstrip("/"),
+                )
+                for row in as_list(rows)
+            )
+            for group, rows in sorted(data.items())
+        }
+
+    async def timers(self, address: str) -> dict[str, int]:
+        """Returns how many timed messages wait on a broker, by topic (61, 5.x).
+
+        Raises:
+            ResponseError: It has no timers, or does not know them.
+        """
+        answer = await self._transport.ask(address, RequestCode.GET_TIMER_METRICS)
+        counts = as_dict(parse_object(answer.body).get("timingCount"))
+        return {topic: as_int(as_dict(row).get("count")) for topic, row in sorted(counts.items())}
+
+    async def delay_offsets(self, address: str) -> dict[int, int]:
+        """Returns how far a broker has delivered each delay level: messages, by level (45)."""
+        answer = await self._transport.ask(address, RequestCode.GET_ALL_DELAY_OFFSET)
+        table = as_dict(parse_object(answer.body).get("offsetTable"))
+        return {as_int(level): as_int(offset) for level, offset in table.items()}
+
+    async def delete_expired(self, address: str) -> None:
+        """Lets a broker remove the log files that it need not keep any longer (329)."""
+        await self._transport.ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG)
+
+    async def set_writable(self, broker_name: str, *, is_writable: bool) -> None:
+        """Lets name servers give routes for writing to a broker, or not (327, 205).
+
+        Name servers forget it when the broker registers a change, or when they start anew.
+
+        Raises:
+            MQError: A name server did not take it; it was sent to the others all the same.
+        """
+        of_type("broker_name", broker_name, str)
+        codes = RequestCode.ADD_WRITE_PERM_OF_BROKER, RequestCode.WIPE_WRITE_PERM_OF_BROKER
+        code = codes[0] if is_writable else codes[1]
+        await self._transport.notify_name_servers(code, {"brokerName": broker_name})
 
     async def hand_over(self, address: str, to: str | None = None) -> HandOver:
         """Lets a master under a controller hand its role to a slave; returns how far it is.

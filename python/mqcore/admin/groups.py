@@ -15,12 +15,13 @@ from mqcore.admin.arguments import (
     unix_ms,
     whole,
 )
+from mqcore.admin.messages import located
 from mqcore.admin.results import GroupConnections, GroupProgress, queue_table
 from mqcore.admin.transport import Transport, all_of
 from mqcore.errors import MQError, ResponseError
 from mqcore.model.groups import GroupConfig
 from mqcore.model.queues import MessageQueue
-from mqcore.model.reading import as_dict, as_int
+from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.request_modes import RequestMode
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
@@ -63,6 +64,13 @@ class Groups:
             for name, value in table.items():
                 found.setdefault(name, {})[broker] = GroupConfig.of_json(value, name)
         return dict(sorted(found.items()))
+
+    async def configs_at(self, address: str) -> dict[str, GroupConfig]:
+        """Returns all groups that one broker knows, by name (201)."""
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        answer = await self._transport.ask(address, code)
+        table = as_dict(parse_object(answer.body).get("subscriptionGroupTable"))
+        return {name: GroupConfig.of_json(value, name) for name, value in table.items()}
 
     async def put(
         self, group: GroupConfig, *, brokers: Iterable[str] = (), cluster: str | None = None
@@ -210,6 +218,50 @@ class Groups:
         elif not found.queues and group not in await self.configs(cluster=cluster):
             raise unknown_group(group)
         return found
+
+    async def all_progress_at(self, address: str) -> dict[str, GroupProgress]:
+        """Returns how far each group has read what one broker has, by group (317).
+
+        A group that has committed nothing there is left out.
+        """
+        code = RequestCode.GET_BROKER_CONSUME_STATS
+        found: dict[str, list[Any]] = {}
+        for is_ordered in ("false", "true"):
+            answer = await self._transport.ask(address, code, {"isOrder": is_ordered})
+            for row in as_list(parse_object(answer.body).get("consumeStatsList")):
+                for group, stats in as_dict(row).items():
+                    found.setdefault(group, []).extend(as_list(stats))
+        return {group: GroupProgress.of_bodies(group, found[group]) for group in sorted(found)}
+
+    async def consume_again(self, group: str, client_id: str, topic: str, offset_id: str) -> str:
+        """Lets a member consume a stored message now; returns how that ended (309).
+
+        Args:
+            group: Its group.
+            client_id: The member.
+            topic: The topic of the message.
+            offset_id: The broker's id of the message.
+
+        Returns:
+            Such as `CR_SUCCESS` or `CR_LATER`, and what it remarks.
+
+        Raises:
+            MQError: It is no broker's id.
+            ResponseError: The member is not online, or did not answer.
+        """
+        group_text(group)
+        topic_text(topic)
+        address, _ = located(offset_id)
+        ext = {"consumerGroup": group, "clientId": client_id, "topic": topic, "msgId": offset_id}
+        answer = await self._transport.ask(
+            address,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY,
+            ext,
+            timeout_s=_RUNNING_INFO_TIMEOUT_S,
+        )
+        found = parse_object(answer.body)
+        remark = as_text(found.get("remark"))
+        return f"{as_text(found.get('consumeResult'), 'unknown')} {remark}".strip()
 
     async def connections(
         self, group: str, *, cluster: str | None = None

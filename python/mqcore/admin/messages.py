@@ -14,7 +14,7 @@ from mqcore.native import Command, Message, decode_records
 from mqcore.remoting import RequestCode, ResponseCode
 from mqcore.remoting.address import TcpAddress
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "located"]
 
 # What official tools ask for.
 _KEY_MAX = 64
@@ -26,6 +26,22 @@ _PULL_MAX = 32
 # Pull with a subscription in the request; a message that is not there is not waited for.
 _SUBSCRIPTION = 4
 _TOOLS_GROUP = "TOOLS_CONSUMER"
+
+
+def located(offset_id: str) -> tuple[str, int]:
+    """Returns the address and the physical offset in a broker's id.
+
+    Raises:
+        MQError: It is no such id.
+    """
+    of_type("offset_id", offset_id, str)
+    parsed = parse_offset_id(offset_id)
+    # A producer's id has the same digits, and no port in its position.
+    if parsed is None or not 0 < parsed.port <= _PORT_MAX:
+        raise MQError(
+            f"{offset_id!r} is no id of a broker; the id of a producer is found with its topic"
+        )
+    return str(TcpAddress(parsed.host, parsed.port)), parsed.physical_offset
 
 
 class Messages:
@@ -45,15 +61,8 @@ class Messages:
             MQError: It is no such id.
             ResponseError: There is no message at that address.
         """
-        of_type("offset_id", offset_id, str)
-        parsed = parse_offset_id(offset_id)
-        # A producer's id has the same digits, and no port in its position.
-        if parsed is None or not 0 < parsed.port <= _PORT_MAX:
-            raise MQError(
-                f"{offset_id!r} is no id of a broker; the id of a producer is found with its topic"
-            )
-        address = str(TcpAddress(parsed.host, parsed.port))
-        ext = {"offset": str(parsed.physical_offset)}
+        address, physical_offset = located(offset_id)
+        ext = {"offset": str(physical_offset)}
         answer = await self._transport.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ext)
         return decode_records(answer.body)[0]
 

@@ -192,6 +192,23 @@ class Topics:
                 found.setdefault(name, {})[broker] = TopicConfig.of_json(value, name)
         return dict(sorted(found.items()))
 
+    async def configs_at(self, address: str) -> dict[str, TopicConfig]:
+        """Returns all topics that one broker knows, by name (21)."""
+        answer = await self._transport.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+        table = as_dict(parse_object(answer.body).get("topicConfigTable"))
+        return {name: TopicConfig.of_json(value, name) for name, value in table.items()}
+
+    async def stats_at(self, address: str, topic: str) -> TopicStats:
+        """Returns how full the queues of a topic are on one broker (202).
+
+        Raises:
+            ResponseError: The broker has no such topic.
+        """
+        topic_text(topic)
+        code, ext = RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
+        answer = await self._transport.ask(address, code, ext)
+        return TopicStats.of_bodies(topic, [parse_object(answer.body)])
+
     async def config_at(self, address: str, topic: str) -> TopicConfig | None:
         """Returns a topic's configuration on one broker, None where it has no such topic.
 

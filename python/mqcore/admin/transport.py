@@ -52,6 +52,11 @@ class Transport:
         self.timeout_s = timeout_s
         self._is_closed = False
 
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """The addresses of the name servers."""
+        return tuple(self._name_servers.addresses)
+
     async def close(self) -> None:
         """Closes the connections. Again: does nothing."""
         self._is_closed = True

@@ -6,14 +6,21 @@ to the event loop; the disk is waited for in threads.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
 from mqcore.broker import policy
-from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets
+from mqcore.broker.consumer_offsets import (
+    OffsetTable,
+    beyond_end,
+    offsets_text,
+    own_of,
+    parse_offsets,
+)
 from mqcore.broker.lost_topics import lost_topics, named
 from mqcore.broker.pop_orders import orders_text, parse_orders
 from mqcore.broker.settings_changes import file_with
+from mqcore.broker.settled import is_settled, log_end
 from mqcore.broker.state import BrokerState
 from mqcore.broker.table_followers import GROUPS, MODES, TOPICS, TableFollowers
 from mqcore.broker.timer_files import TimerFiles
@@ -54,15 +61,20 @@ class ConfigPersistence:
             "consumerOffset.json",
             load=self._take_offsets,
             snapshot=self._offsets_snapshot,
-            version=lambda: fast_path.offsets.changes,
+            version=lambda: (fast_path.offsets.changes, self._own_left),
         )
         self._pop_records_synced = 0
+        # Offsets of the broker's own groups that may be written, and how often others were left.
+        self._own_settled: OffsetTable = {}
+        self._own_left = 0
         self._delays = self._table(
             "delayOffset.json",
             load=state.delays.load,
             snapshot=self._delays_snapshot,
-            version=lambda: state.delays.changes,
+            version=lambda: self._delays_settled[0],
         )
+        # What of the delays may be written: how often they had changed, and the content.
+        self._delays_settled = (state.delays.changes, state.delays.text())
         self._filters = self._table(
             "consumerFilter.json",
             load=self._take_filters,
@@ -94,7 +106,7 @@ class ConfigPersistence:
         *,
         load: Callable[[bytes], None],
         snapshot: Callable[[], Snapshot | Awaitable[Snapshot]],
-        version: Callable[[], int] | None = None,
+        version: Callable[[], Hashable] | None = None,
     ) -> PersistedTable:
         """Returns a table in a file of `config`."""
         path = Path(self._state.settings.store_dir) / "config" / name
@@ -120,6 +132,7 @@ class ConfigPersistence:
         state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
         for level in state.delays.levels:
             state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
+        self._note_delays()
         policy.fill(state)
 
     def _report_lost_topics(self) -> None:
@@ -236,6 +249,8 @@ class ConfigPersistence:
         before = self._state.delays.offsets
         self._state.delays.load(text)
         if self._state.delays.offsets != before:
+            # A slave takes them once the log has what was delivered, and it is confirmed.
+            self._note_delays()
             await self._delays.save()
 
     async def follow_modes(self, text: bytes) -> None:
@@ -288,24 +303,53 @@ class ConfigPersistence:
         version = self._state.offsets_version.next(self._state.now_ms())
         self._state.offsets_version = version
         # Beside the loop: a million pairs take seconds.
-        table = await asyncio.to_thread(fast_path.offsets.snapshot)
+        table = await self._settled_offsets(await asyncio.to_thread(fast_path.offsets.snapshot))
         records = fast_path.pops.records_stored
         if records != self._pop_records_synced:
             await asyncio.to_thread(self._state.store.flush)
             self._pop_records_synced = records
         return lambda: offsets_text(table, version)
 
+    async def _settled_offsets(self, table: OffsetTable) -> OffsetTable:
+        """Returns a table with the broker's own groups as far as what they rest on is confirmed.
+
+        That is what was asked about anew, or has come back, before they were committed.
+        """
+        if self._state.replicas.epochs is None:
+            return table
+        own, end = own_of(table), log_end(self._state)
+        if own != self._own_settled:
+            if await is_settled(self._state, end):
+                self._own_settled = own
+            else:
+                # The next call writes them.
+                self._own_left += 1
+        rest = {key: queues for key, queues in table.items() if key not in own}
+        return {**rest, **self._own_settled}
+
     async def save_delays(self) -> None:
         """Writes how far delayed messages were delivered, when that changed.
+
+        Under a controller that is written once it is confirmed: what another master may cut off the
+        log is to be delivered again. Where that takes too long the next call writes it.
 
         Raises:
             StoreError: The log or the file cannot be written.
         """
+        state = self._state
+        if state.delays.changes != self._delays_settled[0]:
+            now, end = (state.delays.changes, state.delays.text()), log_end(state)
+            if await is_settled(state, end):
+                self._delays_settled = now
         await self._delays.save_if_changed()
+
+    def _note_delays(self) -> None:
+        """Notes that the delays may be written as they are."""
+        self._delays_settled = (self._state.delays.changes, self._state.delays.text())
 
     async def _delays_snapshot(self) -> Snapshot:
         """What was delivered is made durable first: no level is beyond what power loss leaves."""
-        content = self._state.delays.text()
+        _, content = self._delays_settled
         await asyncio.to_thread(self._state.store.flush)
         return lambda: content
 
@@ -384,6 +428,7 @@ class ConfigPersistence:
                     offset,
                 )
             table[key] |= queues
+        self._own_settled = own_of(table)
         self._state.fast_path.offsets.load(table)
 
 

@@ -102,6 +102,11 @@ def ahead_of(
     return found
 
 
+def own_of(table: OffsetTable) -> dict[str, dict[int, int]]:
+    """Returns the offsets of the broker's own groups."""
+    return {key: dict(queues) for key, queues in table.items() if is_own(key)}
+
+
 def split_key(key: str) -> tuple[str, str] | None:
     """Returns topic and group of a key, None for one that is not exactly that."""
     topic, separator, group = key.partition(SEPARATOR)

@@ -144,6 +144,8 @@ class ControlledBroker:
             files,
             standing=self._progress,
             perform=self._perform,
+            note_asked=self._note_asked,
+            settle_end=self._settle_end,
             wall_ms=self._clock,
             version=version_ordinal(settings.reported_version),
             send_timeout_ms=settings.heartbeat_send_timeout_ms,
@@ -241,6 +243,20 @@ class ControlledBroker:
     def _has_all(self) -> bool:
         """Returns whether the log has everything that was in it before the start."""
         return self.state.store.open_report().is_tail_certain
+
+    def _note_asked(self, epoch: int, set_epoch: int) -> bool:
+        """Notes what set is going to be asked for; returns False while the store is closed."""
+        broker = self._broker
+        epochs = None if broker is None else broker.state.replicas.epochs
+        if epochs is None:
+            return False
+        epochs.note_asked(epoch, set_epoch)
+        return True
+
+    def _settle_end(self) -> None:
+        epochs = self.state.replicas.epochs
+        assert epochs is not None
+        epochs.settle_end()
 
     # Roles.
 

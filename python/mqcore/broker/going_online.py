@@ -18,7 +18,7 @@ from mqcore.broker.delays import DelayTable
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.policy import SCHEDULE_TOPIC
 from mqcore.broker.registration import Registrar
-from mqcore.broker.replication.member_hosts import host_of, plain, second_host
+from mqcore.broker.replication.member_hosts import addresses_of, host_of, plain, second_host
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import BadJsonError, MQError
@@ -155,7 +155,7 @@ class GoingOnline:
         }
         await self._ask(slave, RequestCode.EXCHANGE_BROKER_HA_INFO, ext)
         second = second_host(await self._ask(slave, RequestCode.GET_BROKER_CONFIG))
-        hosts = {await _resolved(host) for host in (host_of(slave), second) if host}
+        hosts = await addresses_of((host_of(slave), second))
         async with asyncio.timeout(_CONNECTED_S):
             while not self._is_copied_by(hosts):  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK_S)
@@ -234,12 +234,3 @@ def later_delays(found: Mapping[int, int], own: DelayTable) -> dict[int, int]:
         for level, offset in found.items()
         if level in own.levels and offset > own.offset(level)
     }
-
-
-async def _resolved(host: str) -> str:
-    """Returns the address of a host; the host where it has none."""
-    try:
-        infos = await asyncio.get_running_loop().getaddrinfo(host, None)
-    except (OSError, UnicodeError):
-        return host
-    return plain(str(infos[0][4][0]))

@@ -7,6 +7,7 @@ Belongs to the event loop, but for what blocks by its docstring.
 import asyncio
 from pathlib import Path
 
+from mqcore.broker.settled import come_true
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import metrics_text, parse_metrics
 from mqcore.model.versions import DataVersion
@@ -85,15 +86,19 @@ class TimerFiles:
             await self._metrics.save_if_changed()
 
     async def _snapshot(self) -> Snapshot:
-        """Log, timer log and wheel are durable before the counts are written."""
-        store, timers, now_ms = self._state.store, self._state.timers, self._state.now_ms()
+        """Log, timer log and wheel are durable before the counts are written.
 
-        def flush() -> None:
+        Where what was delivered is not confirmed in time they are left as they are, and the next
+        call writes them.
+        """
+        store, timers = self._state.store, self._state.timers
+
+        def flush() -> bool:
             # First beside the timers: most of the wait for the disk is the log's, and meanwhile
             # they may deliver.
             store.flush()
-            if timers is not None:
-                timers.flush(now_ms)
+            return timers is None or timers.flush(self._state.now_ms())
 
-        await asyncio.shield(asyncio.to_thread(flush))
+        if not await come_true(lambda: asyncio.shield(asyncio.to_thread(flush))):
+            self._moves += 1
         return self.metrics_text

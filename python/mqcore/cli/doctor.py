@@ -1,6 +1,5 @@
 """`mqcore doctor`: whether a machine is fit for a broker, or a cluster sound; what to change."""
 
-import asyncio
 import json
 import sys
 from dataclasses import asdict
@@ -10,7 +9,6 @@ import click
 
 from mqcore.cli.cluster import Cluster, cluster_options
 from mqcore.cli.findings import (
-    Finding,
     clock_findings,
     damage_findings,
     disk_findings,
@@ -19,6 +17,7 @@ from mqcore.cli.findings import (
     sync_finding,
     sync_times,
 )
+from mqcore.model.findings import Finding
 
 # Something could be better: a finding, not a failure.
 _EXIT_ADVISED = 1
@@ -52,22 +51,9 @@ def examined_cluster(cluster: Cluster) -> list[Finding]:
         MQError: No name server answers.
     """
     # Imported here: a look at the machine needs no client.
-    from mqcore.admin.transport import Transport
-    from mqcore.cli.cluster_facts import ClusterFacts, gathered
-    from mqcore.cli.cluster_findings import cluster_findings
-    from mqcore.client.instance import tls_context
-    from mqcore.client.name_servers import addresses_of
-    from mqcore.remoting import Client
+    from mqcore.admin.cluster_findings import cluster_findings
 
-    async def asked() -> ClusterFacts:
-        remote = Client(tls=tls_context(cluster.tls))
-        ways = Transport(remote, cluster.namesrv, cluster.credentials, cluster.timeout_s)
-        try:
-            return await gathered(ways, addresses_of(cluster.namesrv))
-        finally:
-            await ways.close()
-
-    return cluster_findings(asyncio.run(asked()))
+    return cluster_findings(cluster.ask(lambda admin: admin.facts()))
 
 
 @click.command()

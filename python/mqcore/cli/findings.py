@@ -11,11 +11,11 @@ import struct
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.errors import StateFileError
+from mqcore.model.findings import Finding
 
 # 64 TB of log in files of 1 GiB; every other file is read and written without a map.
 MAPS_MIN = 65_530
@@ -42,23 +42,6 @@ _PAGE_BYTES = 4096
 _TIMEX_BYTES = 208
 _TIMEX = struct.Struct("@ixxxxqqqqi")
 _STATUS_UNSYNCHRONISED = 0x40
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at.
-
-    Attributes:
-        name: What.
-        value: What it is here, for people; `unknown` when the system does not report it.
-        advice: What to do; empty when it is well.
-        why: What depends on it.
-    """
-
-    name: str
-    value: str
-    advice: str
-    why: str
 
 
 def kernel_findings(root: Path = Path("/")) -> Iterator[Finding]:

@@ -10,11 +10,9 @@ from mqcore.cli.cluster import (
     confirmed,
     queue_of,
     require_queue,
-    some_at_once,
 )
 from mqcore.cli.lags import require_group
 from mqcore.cli.times import END, START, WHEN
-from mqcore.errors import MQError
 from mqcore.model.queues import MessageQueue
 
 if TYPE_CHECKING:
@@ -51,6 +49,7 @@ def reset(
 
     Give exactly one of --to, --offset, --by.
     """
+    from mqcore.admin.moves import shifted
     from mqcore.cli.tables import print_json, print_table
 
     if sum(each is not None for each in (when, offset, steps)) != 1:
@@ -76,7 +75,7 @@ def reset(
         else:
             after = {only: offset} if only is not None and offset is not None else {}
             if steps is not None:
-                after = await _shifted(admin, topic, before, steps, only)
+                after = await shifted(admin, topic, before, steps, only)
             if not dry_run:
                 after = {
                     each: await admin.groups.reset_queue(name, each, after[each]) for each in after
@@ -107,43 +106,8 @@ async def _moved_to(
     admin: "Admin", name: str, topic: str, time_ms: int, *, dry_run: bool
 ) -> dict[MessageQueue, int]:
     """Moves a group to a time; returns where it goes on, or would."""
+    from mqcore.admin.moves import targets_of_time
+
     if dry_run:
-        return await _targets(admin, topic, time_ms)
+        return await targets_of_time(admin, topic, time_ms)
     return await admin.groups.reset_to_time(name, topic, time_ms)
-
-
-async def _targets(admin: "Admin", topic: str, time_ms: int) -> dict[MessageQueue, int]:
-    """Returns where a reset to a time would lead."""
-    from mqcore.admin import LATEST_MS
-
-    queues = (await admin.topics.stats(topic)).queues
-    if time_ms == LATEST_MS:
-        return {row.queue: row.max_offset for row in queues}
-    found = await some_at_once(
-        [row.queue for row in queues], lambda queue: admin.topics.offset_at(queue, time_ms)
-    )
-    # A queue without a message answers any time with its end.
-    ends = zip(queues, found, strict=True)
-    return {row.queue: min(max(at, row.min_offset), row.max_offset) for row, at in ends}
-
-
-async def _shifted(
-    admin: "Admin",
-    topic: str,
-    before: dict[MessageQueue, int],
-    steps: int,
-    only: MessageQueue | None,
-) -> dict[MessageQueue, int]:
-    """Returns where a group comes by so many messages from where it is, in each queue it reads."""
-    ends = {row.queue: row for row in (await admin.topics.stats(topic)).queues}
-    queues = [each for each in before if each in ends and only in (None, each)]
-    if not queues:
-        where = f"queue {only}" if only else f"topic {topic}"
-        raise MQError(
-            f"the group has committed no offset in {where}: "
-            "there is nothing to count from; use --to start or --to end"
-        )
-    return {
-        each: min(max(before[each] + steps, ends[each].min_offset), ends[each].max_offset)
-        for each in queues
-    }

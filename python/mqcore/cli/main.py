@@ -26,6 +26,7 @@ _HELPS = {
     "bench": "Measure a cluster with this client.",
     "broker": "Run a broker, or look at one that runs.",
     "cluster": "Change who is master among the brokers of a name.",
+    "console": "Run the web console of a cluster.",
     "consume": "Print the messages of a topic, and those that come.",
     "controller": "Run a controller, which elects masters.",
     "dlq": "List dead letters of groups, and send them again.",

@@ -2047,7 +2047,12 @@ class Timers:
             StoreError: The first message could not be entered; the next call goes on there.
         """
 
-    def flush(self, now_ms: int | None = None) -> None: ...
+    def flush(self, now_ms: int | None = None) -> bool:
+        """Makes durable what was done; returns whether the files of the timers were written.
+
+        Of a member of a group they are once what was delivered is confirmed.
+        """
+
     def retain(self) -> int: ...
     def check_point(self) -> bytes:
         """Returns the body of GET_TIMER_CHECK_POINT."""
@@ -2365,6 +2370,25 @@ class ReplicationEpochs:
     """
 
     def __new__(cls, store: NativeStore, path: str) -> Self: ...
+    def note_asked(self, epoch: int, set_epoch: int) -> None:
+        """Notes durably that the master of an epoch is going to ask for another set.
+
+        To be called before it does. A later start does not lead that epoch on while the set is
+        still that of `set_epoch`: the request may be on its way yet.
+
+        Raises:
+            StoreError: It cannot be written: the set must not be asked for.
+        """
+
+    def settle_end(self) -> None:
+        """Forgets that the log may have lost its end: its controller has decided about it.
+
+        Until then every open of the store reports it (`OpenReport.is_tail_certain`).
+
+        Raises:
+            StoreError: The disk fails.
+        """
+
     def entries(self) -> list[EpochEntry]:
         """Returns all entries, oldest first (request code 1007)."""
 
@@ -2632,6 +2656,9 @@ class ReplicationRefill:
 
     def take_ended(self) -> list[EndedLink]:
         """Takes the connections that have ended, without a reason where everything is there."""
+
+    def fileno(self) -> int:
+        """Returns a descriptor that is readable while there are ended ones that were not taken."""
 
     def stop(self) -> None:
         """Closes all connections and ends their threads. Does nothing the second time.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::Mutex;
 use mqcore_replica::{Introduction, Members, MembersRule};
-use mqcore_shipping::{Epochs, Joining, Membership};
+use mqcore_shipping::{Epochs, Joining, Membership, Reign};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -141,6 +141,19 @@ impl ReplicationEpochs {
             epochs,
             store: engine,
         })
+    }
+
+    /// Notes that a set is going to be asked for in place of that of an epoch, by the master of an epoch.
+    fn note_asked(&self, py: Python<'_>, epoch: i32, set_epoch: i32) -> PyResult<()> {
+        let reign = Reign { epoch, set_epoch };
+        let noted = gil_call(py, Gil::Released, || self.epochs.note_asked(reign));
+        noted.map_err(|error| raised(py, &error))
+    }
+
+    /// Forgets that the log may have lost its end.
+    fn settle_end(&self, py: Python<'_>) -> PyResult<()> {
+        let settled = gil_call(py, Gil::Released, || self.store.settle_end());
+        settled.map_err(|error| raised(py, &error))
     }
 
     /// All entries, oldest first.

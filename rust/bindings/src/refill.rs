@@ -89,6 +89,11 @@ impl ReplicationRefill {
         ended_links(self.inside.ended().take())
     }
 
+    /// A descriptor that is readable while connections have ended that were not taken.
+    fn fileno(&self) -> i32 {
+        self.inside.ended().raw()
+    }
+
     /// Closes all connections and ends their threads. Does nothing the second time.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let stopped = gil_call(py, Gil::Released, || self.inside.stop());

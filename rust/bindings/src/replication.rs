@@ -9,7 +9,7 @@ use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_replica::{QuorumRule, Timing};
-use mqcore_shipping::{CopyStanding, Ended, Epochs, Master, Shipping, Slave, SlaveStanding};
+use mqcore_shipping::{CopyStanding, Ended, Epochs, Master, Reign, Shipping, Slave, SlaveStanding};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -163,7 +163,8 @@ impl ReplicationMaster {
         let replica = self.store.replica();
         let goes_on = has_led.load(Ordering::Acquire) || self.store.report().is_log_whole;
         replica.lead(|end| {
-            let start = epochs.lead(epoch, replica.extent().start, end, goes_on)?;
+            let reign = Reign { epoch, set_epoch };
+            let start = epochs.lead(reign, replica.extent().start, end, goes_on)?;
             has_led.store(true, Ordering::Release);
             self.inside
                 .lead(members, set_epoch, start, replica.confirmed());

@@ -193,7 +193,7 @@ impl NativeTimers {
     }
 
     #[pyo3(signature = (now_ms=None))]
-    fn flush(&self, py: Python<'_>, now_ms: Option<i64>) -> PyResult<()> {
+    fn flush(&self, py: Python<'_>, now_ms: Option<i64>) -> PyResult<bool> {
         let now_ms = self.now_ms(now_ms);
         self.call(py, |inside| inside.flush(now_ms))
     }

@@ -1,7 +1,8 @@
 //! The epochs of a store's log and the file that keeps them: it is written before what they are about is
 //! appended. Knows no link and no role.
 //!
-//! Locks: the table, over a write of the file; no other one meanwhile.
+//! Locks: the table, over a write of the file; what was asked for, over a write of its file; no other one
+//! meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +22,24 @@ pub struct Epochs<D: Disk> {
     table: Mutex<Arc<EpochTable>>,
     /// The epoch of which a start may have lost the end, this one or an earlier one.
     lost: Option<i32>,
+    /// What an earlier process had asked for last.
+    asked_before: Option<Reign>,
+    /// What was asked for last, as the file has it.
+    asked: Mutex<Option<Reign>>,
 }
+
+/// What a master leads, and what it asks its controller for another set with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reign {
+    /// The epoch of the master.
+    pub epoch: i32,
+    /// The epoch of the sync-state set that it knows.
+    pub set_epoch: i32,
+}
+
+/// What is behind the name of the file of epochs in that of the file that keeps what was asked for last:
+/// two decimal numbers, `epoch-setEpoch`.
+const ASKED_SUFFIX: &str = ".asked";
 
 /// What is behind the name of the file of epochs in that of the file that keeps the epoch which may have lost
 /// its end: a decimal number.
@@ -51,9 +69,7 @@ impl<D: Disk> Epochs<D> {
             return Err(Error::BadText { path, why });
         }
         let table = read.map(|read| read.value).unwrap_or_default();
-        let mut lost_path = path.as_os_str().to_owned();
-        lost_path.push(LOST_SUFFIX);
-        let lost_path = PathBuf::from(lost_path);
+        let lost_path = beside(path, LOST_SUFFIX);
         let mut lost = small_state::read(&files.disk, &lost_path, &files.notices, epoch_of)?
             .map(|read| read.value);
         let last = table.last().map(|last| last.epoch);
@@ -63,11 +79,20 @@ impl<D: Disk> Epochs<D> {
             small_state::write(&files.disk, &lost_path, text.as_bytes())?;
             lost = last;
         }
+        if store.report().is_tail_certain {
+            // Nobody but the epoch counted on what nobody had synced.
+            store.settle_end()?;
+        }
+        let asked_path = beside(path, ASKED_SUFFIX);
+        let asked = small_state::read(&files.disk, &asked_path, &files.notices, asked_of)?;
+        let asked = asked.map(|read| read.value);
         let epochs = Self {
             disk: files.disk.clone(),
             path: path.to_owned(),
             table: Mutex::new(Arc::new(table)),
             lost,
+            asked_before: asked,
+            asked: Mutex::new(asked),
         };
         epochs.change(|table| table.forget_behind(end))?;
         Ok(epochs)
@@ -96,34 +121,71 @@ impl<D: Disk> Epochs<D> {
     /// message. RocketMQ begins it anew there: then slaves cut all that they have of it, and who is in sync holds
     /// less than was acknowledged.
     ///
+    /// It is refused, too, where an earlier process had asked for another set in place of `set_epoch`: the
+    /// request may be on its way, and nobody would wait for who comes in by it.
+    ///
     /// A log without any epoch is of this one from `log_start`, its first byte, on.
     ///
     /// # Durability
     /// As [`Epochs::append`].
     ///
     /// # Errors
-    /// [`Error::NotWritable`] where the log has a later epoch, or may have lost some of this one;
+    /// [`Error::NotWritable`] where the log has a later epoch, or this one cannot be led on;
     /// [`Error::Io`].
-    pub fn lead(&self, epoch: i32, log_start: u64, end: u64, goes_on: bool) -> Result<u64> {
+    pub fn lead(&self, reign: Reign, log_start: u64, end: u64, goes_on: bool) -> Result<u64> {
+        let Reign { epoch, set_epoch } = reign;
         let last = self.table().last();
         let last_epoch = last.map_or(-1, |last| last.epoch);
         if epoch < last_epoch || epoch < 0 {
             let reason = format!("epoch {epoch} is to be led, and the log has epoch {last_epoch}");
             return Err(Error::NotWritable { reason });
         }
-        if let Some(last) = last.filter(|last| last.epoch == epoch) {
-            if goes_on && self.lost != Some(epoch) {
-                return Ok(last.start);
-            }
+        let is_asked = |asked: Reign| asked.epoch == epoch && asked.set_epoch >= set_epoch;
+        if self.asked_before.is_some_and(is_asked) {
+            let reason = format!(
+                "epoch {epoch} is to be led on, and this broker had asked for another set than that of \
+                 epoch {set_epoch} before it started: another epoch is needed"
+            );
+            return Err(Error::NotWritable { reason });
+        }
+        let last_of_epoch = last.filter(|last| last.epoch == epoch);
+        if self.lost == Some(epoch) || last_of_epoch.is_some() && !goes_on {
+            // Also where the entry went with the end of the log.
             let reason = format!(
                 "epoch {epoch} is to be led on, and power loss may have taken its end, which slaves may \
                  have: another epoch is needed"
             );
             return Err(Error::NotWritable { reason });
         }
+        if let Some(last) = last_of_epoch {
+            return Ok(last.start);
+        }
         let start = if last.is_some() { end } else { log_start };
         self.append(EpochEntry { epoch, start })?;
         Ok(start)
+    }
+
+    /// Notes that the master of `reign` is going to ask for another set: to be called before it does.
+    ///
+    /// # Durability
+    /// On return that survives power loss.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: it must not be asked for.
+    pub fn note_asked(&self, reign: Reign) -> Result<()> {
+        let Reign { epoch, set_epoch } = reign;
+        let asked = Some(reign);
+        let mut known = self.asked.lock();
+        if *known != asked {
+            let text = format!("{epoch}-{set_epoch}");
+            small_state::write(
+                &self.disk,
+                &beside(&self.path, ASKED_SUFFIX),
+                text.as_bytes(),
+            )?;
+            *known = asked;
+        }
+        Ok(())
     }
 
     /// Forgets the epochs behind `epoch`, the last one that the master of the log has, too.
@@ -156,6 +218,23 @@ impl<D: Disk> Epochs<D> {
         *known = Arc::new(table);
         Ok(())
     }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn asked_of(text: &[u8]) -> std::result::Result<Reign, String> {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let numbers = text.split_once('-').and_then(|(epoch, set_epoch)| {
+        Some(Reign {
+            epoch: epoch.parse().ok()?,
+            set_epoch: set_epoch.parse().ok()?,
+        })
+    });
+    numbers.ok_or_else(|| format!("{text:?} is no epoch with that of a set"))
 }
 
 fn epoch_of(text: &[u8]) -> std::result::Result<i32, String> {

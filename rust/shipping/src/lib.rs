@@ -37,7 +37,7 @@ pub mod source;
 
 pub use copies::CopyStanding;
 pub use ended::{Ended, EndedLinks};
-pub use epochs::Epochs;
+pub use epochs::{Epochs, Reign};
 pub use filling::Filling;
 pub use follower::{Follower, Joining, walk_of};
 pub use master::Master;

@@ -16,7 +16,7 @@ use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{OpenHow, Standby, Store};
 use mqcore_record::{Host, Message};
 use mqcore_replica::{Introduction, Members, MembersRule};
-use mqcore_shipping::{Epochs, Joining, Master, Membership, Slave};
+use mqcore_shipping::{Epochs, Joining, Master, Membership, Reign, Slave};
 
 use pairs::{Dir, HOW, RealStore, answered, config_of, first_ended, log_bytes, pair, put, until};
 
@@ -75,9 +75,13 @@ impl Replica {
         let replica = self.store.replica();
         let goes_on = self.store.report().is_log_whole;
         let lead = |end| {
+            let reign = Reign {
+                epoch,
+                set_epoch: epoch,
+            };
             let start = self
                 .epochs
-                .lead(epoch, replica.extent().start, end, goes_on)?;
+                .lead(reign, replica.extent().start, end, goes_on)?;
             master.lead(members, epoch, start, replica.confirmed());
             Ok(())
         };
@@ -321,6 +325,29 @@ fn a_log_is_cut_where_a_record_begins_and_nowhere_else() {
 }
 
 #[test]
+fn who_had_asked_for_a_set_before_it_was_killed_does_not_lead_the_epoch_on() {
+    let dir = Dir::new("asked");
+    let reign = |epoch, set_epoch| Reign { epoch, set_epoch };
+    let mut a = Replica::open(&dir, 1);
+    a.lead(4, &[1]);
+    let end = put(&a.store, 10);
+    a.epochs.note_asked(reign(4, 4)).unwrap();
+    let goes_on = a.epochs.lead(reign(4, 4), 0, end, true);
+    assert_eq!(goes_on.unwrap(), 0, "who has asked knows whom it waits for");
+    a.kill();
+    let a = Replica::open(&dir, 1);
+    let refused = a.epochs.lead(reign(4, 4), 0, end, true).unwrap_err();
+    assert!(
+        refused.to_string().contains("another epoch is needed"),
+        "{refused}"
+    );
+    // The set has been replaced since: what was asked for comes too late.
+    assert_eq!(a.epochs.lead(reign(4, 5), 0, end, true).unwrap(), 0);
+    assert_eq!(a.epochs.lead(reign(5, 5), 0, end, true).unwrap(), end);
+    a.close();
+}
+
+#[test]
 fn what_queues_have_not_got_has_its_offsets_all_the_same() {
     let dir = Dir::new("undispatched");
     let mut a = Replica::open(&dir, 1);
@@ -389,12 +416,16 @@ fn epochs_that_the_log_has_not_reached_are_forgotten_and_a_torn_file_gives_way_t
     let last = a.epochs.table().last().unwrap();
     assert_eq!((last.epoch, last.start), (3, end));
     // What power loss may have taken of it a slave may have: nothing else may be stored in its place.
-    let refused = a.epochs.lead(3, 0, end, false).unwrap_err();
+    let of_epoch = |epoch| Reign {
+        epoch,
+        set_epoch: 9,
+    };
+    let refused = a.epochs.lead(of_epoch(3), 0, end, false).unwrap_err();
     assert!(
         refused.to_string().contains("another epoch is needed"),
         "{refused}"
     );
-    let refused = a.epochs.lead(2, 0, end, true).unwrap_err();
+    let refused = a.epochs.lead(of_epoch(2), 0, end, true).unwrap_err();
     assert!(
         refused.to_string().contains("the log has epoch 3"),
         "{refused}"

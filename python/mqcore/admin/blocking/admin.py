@@ -9,8 +9,10 @@ from mqcore.admin.blocking.brokers import Brokers
 from mqcore.admin.blocking.dead_letters import DeadLetters
 from mqcore.admin.blocking.groups import Groups
 from mqcore.admin.blocking.messages import Messages
+from mqcore.admin.blocking.name_servers import NameServers
 from mqcore.admin.blocking.topics import Topics
 from mqcore.admin.blocking.traces import Traces
+from mqcore.admin.cluster_facts import ClusterFacts
 from mqcore.admin.transport import TIMEOUT_S
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
 from mqcore.client.instance import TlsOption
@@ -29,6 +31,7 @@ class Admin:
         topics: Topics.
         groups: Consumer groups.
         brokers: Clusters and brokers.
+        name_servers: Name servers.
         messages: Single messages.
         dead_letters: Messages that groups failed on too often.
         traces: What became of traced messages.
@@ -64,10 +67,19 @@ class Admin:
         self.topics = Topics(self.thread, self._core.topics)
         self.groups = Groups(self.thread, self._core.groups)
         self.brokers = Brokers(self.thread, self._core.brokers)
+        self.name_servers = NameServers(self.thread, self._core.name_servers)
         self.messages = Messages(self.thread, self._core.messages)
         self.dead_letters = DeadLetters(self.thread, self._core.dead_letters)
         self.traces = Traces(self.thread, self._core.traces)
         self.thread.close_at_exit(self, self._core.close)
+
+    def facts(self) -> ClusterFacts:
+        """Returns what all servers report of themselves, for `cluster_findings`.
+
+        Raises:
+            MQError: No name server answers.
+        """
+        return self.thread.run(self._core.facts)
 
     def __enter__(self) -> Self:
         """Returns itself."""

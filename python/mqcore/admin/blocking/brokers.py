@@ -66,6 +66,36 @@ class Brokers:
         """Returns the members of a producer group that a broker knows (204)."""
         return self._thread.run(lambda: self._core.producers(address, group))
 
+    def all_producers(self, address: str) -> dict[str, tuple[Connected, ...]]:
+        """Returns the members of all producer groups that a broker knows (328, from 4.9.4)."""
+        return self._thread.run(lambda: self._core.all_producers(address))
+
+    def timers(self, address: str) -> dict[str, int]:
+        """Returns how many timed messages wait on a broker, by topic (61, 5.x).
+
+        Raises:
+            ResponseError: It has no timers, or does not know them.
+        """
+        return self._thread.run(lambda: self._core.timers(address))
+
+    def delay_offsets(self, address: str) -> dict[int, int]:
+        """Returns how far a broker has delivered each delay level: messages, by level (45)."""
+        return self._thread.run(lambda: self._core.delay_offsets(address))
+
+    def delete_expired(self, address: str) -> None:
+        """Lets a broker remove the log files that it need not keep any longer (329)."""
+        self._thread.run(lambda: self._core.delete_expired(address))
+
+    def set_writable(self, broker_name: str, *, is_writable: bool) -> None:
+        """Lets name servers give routes for writing to a broker, or not (327, 205).
+
+        Name servers forget it when the broker registers a change, or when they start anew.
+
+        Raises:
+            MQError: A name server did not take it; it was sent to the others all the same.
+        """
+        self._thread.run(lambda: self._core.set_writable(broker_name, is_writable=is_writable))
+
     def hand_over(self, address: str, to: str | None = None) -> HandOver:
         """Lets a master under a controller hand its role to a slave; returns how far it is.
 

@@ -28,6 +28,37 @@ class Groups:
         """Returns all groups that brokers know: configurations by group and broker name (201)."""
         return self._thread.run(lambda: self._core.configs(cluster=cluster))
 
+    def configs_at(self, address: str) -> dict[str, GroupConfig]:
+        """Returns all groups that one broker knows, by name (201)."""
+        return self._thread.run(lambda: self._core.configs_at(address))
+
+    def all_progress_at(self, address: str) -> dict[str, GroupProgress]:
+        """Returns how far each group has read what one broker has, by group (317).
+
+        A group that has committed nothing there is left out.
+        """
+        return self._thread.run(lambda: self._core.all_progress_at(address))
+
+    def consume_again(self, group: str, client_id: str, topic: str, offset_id: str) -> str:
+        """Lets a member consume a stored message now; returns how that ended (309).
+
+        Args:
+            group: Its group.
+            client_id: The member.
+            topic: The topic of the message.
+            offset_id: The broker's id of the message.
+
+        Returns:
+            Such as `CR_SUCCESS` or `CR_LATER`, and what it remarks.
+
+        Raises:
+            MQError: It is no broker's id.
+            ResponseError: The member is not online, or did not answer.
+        """
+        return self._thread.run(
+            lambda: self._core.consume_again(group, client_id, topic, offset_id)
+        )
+
     def put(
         self, group: GroupConfig, *, brokers: Iterable[str] = (), cluster: str | None = None
     ) -> list[str]:

@@ -130,6 +130,18 @@ class Topics:
         """Returns all topics that brokers know: configurations by topic and broker name (21)."""
         return self._thread.run(lambda: self._core.all_configs(cluster=cluster))
 
+    def configs_at(self, address: str) -> dict[str, TopicConfig]:
+        """Returns all topics that one broker knows, by name (21)."""
+        return self._thread.run(lambda: self._core.configs_at(address))
+
+    def stats_at(self, address: str, topic: str) -> TopicStats:
+        """Returns how full the queues of a topic are on one broker (202).
+
+        Raises:
+            ResponseError: The broker has no such topic.
+        """
+        return self._thread.run(lambda: self._core.stats_at(address, topic))
+
     def config_at(self, address: str, topic: str) -> TopicConfig | None:
         """Returns a topic's configuration on one broker, None where it has no such topic.
 

@@ -19,6 +19,7 @@ from mqcore.broker.replication.controller_messages import (
     Purpose,
     Standing,
     SyncStateSet,
+    asked_epochs,
 )
 from mqcore.broker.replication.identity import IdentityFiles
 from mqcore.broker.replication.membership import (
@@ -34,6 +35,7 @@ from mqcore.broker.replication.orders import (
     KeepIdentity,
     Order,
     RoleOrder,
+    SettleEnd,
 )
 from mqcore.errors import MQError
 from mqcore.periodic import PeriodicTasks
@@ -63,6 +65,8 @@ class ControllerLink:
         *,
         standing: Callable[[], Standing | None],
         perform: Callable[[RoleOrder], Awaitable[None]],
+        note_asked: Callable[[int, int], bool],
+        settle_end: Callable[[], None],
         wall_ms: Callable[[], int],
         version: int,
         send_timeout_ms: int,
@@ -74,6 +78,9 @@ class ControllerLink:
             files: Where the id is kept.
             standing: Returns how far the log is; None where no heartbeat is to be sent.
             perform: Takes a role, or another sync-state set.
+            note_asked: Notes durably, before a set is asked for, the epoch of the master and that
+                of the set which is to be replaced; returns whether it is noted. Called in a thread.
+            settle_end: Forgets that the log may have lost its end. Called in a thread.
             wall_ms: The wall clock, ms.
             version: The version in requests.
             send_timeout_ms: How long a heartbeat may wait for a connection.
@@ -82,6 +89,8 @@ class ControllerLink:
         self._files = files
         self._standing = standing
         self._perform = perform
+        self._note_asked = note_asked
+        self._settle_end = settle_end
         self._wall_ms = wall_ms
         self._send_timeout_s = send_timeout_ms / _MS_PER_S
         self._client = Client(version=version)
@@ -209,6 +218,8 @@ class ControllerLink:
                 "power was lost, and the end of the log may be: the broker gets another id at its "
                 "controller, and is in sync when it has copied what it lacks"
             )
+        elif isinstance(order, SettleEnd):
+            self._settle_end()
 
     def _send(self, ask: Ask) -> None:
         if ask.purpose is Purpose.HEARTBEAT:
@@ -237,8 +248,19 @@ class ControllerLink:
             self._beating.discard(ask.address)
 
     async def _ask(self, ask: Ask) -> None:
-        self._membership.answered(ask, await self.ask(ask), self._now_ms())
+        answer = await self.ask(ask) if await self._may_ask(ask) else None
+        self._membership.answered(ask, answer, self._now_ms())
         self._wake.set()
+
+    async def _may_ask(self, ask: Ask) -> bool:
+        """Notes durably what is asked for, where a later start must know of it."""
+        if ask.purpose is not Purpose.ALTER:
+            return True
+        try:
+            return await asyncio.to_thread(self._note_asked, *asked_epochs(ask))
+        except MQError as error:
+            _log.error("no other set is asked for, it cannot be noted: %s", error.message)
+            return False
 
     async def ask(self, ask: Ask) -> Answer | None:
         """Sends a request; returns its answer, None where none comes in time. Changes nothing."""

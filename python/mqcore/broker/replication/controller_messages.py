@@ -24,6 +24,7 @@ __all__ = [
     "SyncStateSet",
     "alter_ask",
     "apply_ask",
+    "asked_epochs",
     "designate_ask",
     "elect_ask",
     "heartbeat_ask",
@@ -259,6 +260,11 @@ def alter_ask(
         "masterEpoch": str(master_epoch),
     }
     return Ask(address, Purpose.ALTER, ext, wanted.body())
+
+
+def asked_epochs(ask: Ask) -> tuple[int, int]:
+    """Returns what a 1001 is of: the epoch of the master, and that of the set it replaces."""
+    return int(ask.ext["masterEpoch"]), SyncStateSet.parse(ask.body).epoch
 
 
 def heartbeat_ask(

@@ -13,6 +13,7 @@ from typing import Final
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.replication.asking import MasterCalls, report_as
+from mqcore.broker.settled import reign_of
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import parse_metrics
 from mqcore.errors import BadJsonError
@@ -75,6 +76,8 @@ class TimersOfMaster:
         self._calls = MasterCalls(state)
         self._tasks = PeriodicTasks()
         self._ahead: MasterPoint | None = None
+        # The master that it is of.
+        self._reign = reign_of(state)
 
     def start(self) -> None:
         """Begins, unless the settings have no timers."""
@@ -113,8 +116,13 @@ class TimersOfMaster:
         address = self._calls.address
         if not address:
             return False
+        if self._reign != reign_of(self._state):
+            # What another one had delivered may have been cut off the log.
+            self._reign, self._ahead = reign_of(self._state), None
         if self._ahead is None:
             self._ahead = await self._asked(address)
+            if self._reign != reign_of(self._state):
+                return False
         ahead = self._ahead
         settled = self._state.replicas.settled(self._state.store.stats().appended)
         if ahead is None or settled < ahead.log_end:

@@ -20,7 +20,7 @@ from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.shown_settings import settings_in
 from mqcore.remoting import Client, RequestCode, expect
 
-__all__ = ["MemberHosts", "host_of", "members_in", "plain", "second_host"]
+__all__ = ["MemberHosts", "addresses_of", "host_of", "members_in", "plain", "second_host"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -107,7 +107,7 @@ class MemberHosts:
         controllers = state.settings.controllers if state.role.is_controlled else ()
         asked += [self._ask(each, sets, compact([name])) for each in controllers]
         bodies = await asyncio.gather(*asked)
-        self._named = await _addresses_of(self._names)
+        self._named = await addresses_of(self._names)
         if all(found is None for found in bodies):
             return
         members: set[str] = set()
@@ -122,7 +122,7 @@ class MemberHosts:
         configs = await asyncio.gather(*(self._ask(each, config, b"") for each in some))
         hosts = {host_of(each) for each in some}
         hosts.update(second_host(each) for each in configs if each is not None)
-        self._known = await _addresses_of(hosts)
+        self._known = await addresses_of(hosts)
 
     async def _ask(self, address: str, code: RequestCode, body: bytes) -> bytes | None:
         """Returns the body that is answered; None for no answer."""
@@ -181,7 +181,7 @@ def _parsed(entries: Iterable[str]) -> tuple[list[_Network], list[str]]:
     return networks, names
 
 
-async def _addresses_of(hosts: Iterable[str]) -> frozenset[str]:
+async def addresses_of(hosts: Iterable[str]) -> frozenset[str]:
     """Returns the addresses of hosts; of those that have none, none."""
     loop = asyncio.get_running_loop()
     found: set[str] = set()

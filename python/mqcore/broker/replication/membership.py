@@ -39,6 +39,7 @@ from mqcore.broker.replication.orders import (
     KeepIdentity,
     Order,
     RefuseSet,
+    SettleEnd,
     TakeSet,
 )
 from mqcore.remoting import ResponseCode
@@ -92,8 +93,9 @@ class Membership:
         identity: Its id, once it has one.
         candidate: The id that it applies for, before.
         is_suspect: Whether the log may have lost its end: power was lost, and not every message was
-            synced. It must not be elected for what it had; where others that are in sync live, it
-            goes on under another id, which is in no set.
+            synced, at this start or at an earlier one that was not settled. It must not be elected
+            for what it had; where others that are in sync live, it goes on under another id, which
+            is in no set.
         phase: How far it is.
         leader: The address of the controllers' leader; empty while it is not known.
         master_id: The id of the master, None while none is known.
@@ -308,6 +310,8 @@ class Membership:
         if own_id in in_sync and others:
             self.identity = None
             self._orders.append(ForgetIdentity())
+        # Until here every start asks anew.
+        self._orders.append(SettleEnd())
         return True
 
     def _hear_next_id(self, answer: Answer, now_ms: int) -> bool:

@@ -36,6 +36,7 @@ from mqcore.broker.consumer_offsets import (
 )
 from mqcore.broker.lost_topics import lost_topics
 from mqcore.broker.replication.asking import MasterCalls, report_as
+from mqcore.broker.settled import reign_of
 from mqcore.broker.state import BrokerState
 from mqcore.broker.table_followers import GROUPS, MODES, TOPICS
 from mqcore.errors import BadJsonError, RefusedError
@@ -266,10 +267,12 @@ class MetadataSync:
     async def _take_all(self, address: str, steps: Iterable[_Step]) -> None:
         """Takes tables, and progress of the master once the log has what it had stored by then."""
         self._delays = None
+        reign = reign_of(self._state)
         for code, take in steps:
             await self._take(address, code, take)
         end = await self._end_of_master(address)
-        if end is None or await self._has_come_to(end):
+        has_come = end is None or await self._has_come_to(end)
+        if has_come and reign == reign_of(self._state):
             async with self._tasks.step:
                 await self._take_progress()
 

@@ -18,6 +18,7 @@ __all__ = [
     "Order",
     "RefuseSet",
     "RoleOrder",
+    "SettleEnd",
     "TakeSet",
 ]
 
@@ -95,5 +96,13 @@ class ForgetIdentity:
     """An order: remove the id: what this log has lost, others of the set still have."""
 
 
+@dataclass(frozen=True, slots=True)
+class SettleEnd:
+    """An order: forget that the log may have lost its end, the controller's sets were looked at.
+
+    It comes behind `ForgetIdentity`, where that follows from it.
+    """
+
+
 RoleOrder = Become | Follow | TakeSet | RefuseSet
-Order = RoleOrder | KeepCandidate | KeepIdentity | ForgetCandidate | ForgetIdentity
+Order = RoleOrder | KeepCandidate | KeepIdentity | ForgetCandidate | ForgetIdentity | SettleEnd

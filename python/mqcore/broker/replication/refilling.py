@@ -6,6 +6,7 @@ sockets and times; what a connection carries is the extension's.
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
@@ -20,10 +21,8 @@ __all__ = ["HA_PORT", "LOG_START", "Offer", "Offered", "RefillFigures", "Refilli
 _log = logging.getLogger("mqcore.broker")
 
 _ASK_TIMEOUT_S = 3.0
-# Between two looks at how far it is.
-_LOOK_S = 0.2
-# Between two lines about that.
-_LOG_EVERY_MS = 5_000
+# Between two lines about how far it is.
+_LOG_EVERY_S = 5.0
 _MIB = 1 << 20
 _MS_PER_S = 1_000
 
@@ -148,20 +147,13 @@ class Refilling:
         Args:
             address: Where the master ships its log.
         """
-        self._began_ms = logged_ms = monotonic_ms()
+        self._began_ms = monotonic_ms()
+        reasons = list[str]()
         try:
             for _stream in range(self._streams):
                 socket = await connected(address)
                 self._refill.add(socket.detach(), address)
-            open_streams, reasons = self._streams, list[str]()
-            while open_streams:
-                await asyncio.sleep(_LOOK_S)
-                ended = self._refill.take_ended()
-                open_streams -= len(ended)
-                reasons += [link.why for link in ended if link.why]
-                if monotonic_ms() - logged_ms >= _LOG_EVERY_MS:
-                    logged_ms = monotonic_ms()
-                    self._log(address)
+            await self._all_ended(address, reasons)
         except OSError as error:
             return error.strerror or str(error) or "no connection in time"
         except MQError as error:
@@ -173,6 +165,26 @@ class Refilling:
             return next(iter(reasons), "the master gives no more files")
         self._log_end(address, shown)
         return ""
+
+    async def _all_ended(self, address: str, reasons: list[str]) -> None:
+        """Waits until every connection has ended; appends why, of each that has a reason."""
+        loop, is_news = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._refill.fileno(), is_news.set)
+        try:
+            open_streams, logged_s = self._streams, loop.time()
+            while open_streams:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(logged_s + _LOG_EVERY_S):
+                        await is_news.wait()
+                is_news.clear()
+                ended = self._refill.take_ended()
+                open_streams -= len(ended)
+                reasons += [link.why for link in ended if link.why]
+                if loop.time() - logged_s >= _LOG_EVERY_S:
+                    logged_s = loop.time()
+                    self._log(address)
+        finally:
+            loop.remove_reader(self._refill.fileno())
 
     def _log(self, address: str) -> None:
         figures = self.figures

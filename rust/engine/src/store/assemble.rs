@@ -63,7 +63,7 @@ pub(super) fn assemble<D: Disk, C: Clock>(
     let files = Arc::new(log_files(making.disk, &config, chain, &making.notices)?);
     put_end(&files, &checkpoint, end);
     if config.is_member {
-        put_confirmed(&files, &checkpoint, report.queues_end);
+        put_confirmed(&files, &checkpoint, report.queues_end, config.is_read_only)?;
     }
     files.preparer.clear_staging()?;
     let indexing = index.as_ref().map(|index| (index, indexes_tags));
@@ -156,12 +156,25 @@ fn put_end<D: Disk>(files: &LogFiles<D>, checkpoint: &Checkpoint<D>, end: &LogEn
 }
 
 /// Lets readers of a member stop where it last knew that all have the log. What queues name was confirmed.
-fn put_confirmed<D: Disk>(files: &LogFiles<D>, checkpoint: &Checkpoint<D>, queues_end: u64) {
+///
+/// A log that has lost what was confirmed may grow again by something else: what is written down of it must be
+/// gone by then.
+fn put_confirmed<D: Disk>(
+    files: &LogFiles<D>,
+    checkpoint: &Checkpoint<D>,
+    queues_end: u64,
+    is_read_only: bool,
+) -> Result<()> {
     let end = files.positions.appended.position();
     let written = u64::try_from(checkpoint.value(Field::ConfirmOffset)).unwrap_or(0);
     let confirmed = written.max(queues_end).min(end);
     let confirmed = confirmed.max(files.chain.start().min(end));
     files.confirmed.store(confirmed, Ordering::Release);
+    if written > confirmed && !is_read_only {
+        checkpoint.set(Field::ConfirmOffset, confirmed.cast_signed());
+        checkpoint.flush()?;
+    }
+    Ok(())
 }
 
 /// What follows the log, each from where it has to go on.

@@ -31,6 +31,7 @@ mod key_reader;
 mod look;
 mod lookup;
 mod loops;
+mod lost_end;
 mod making;
 mod mend;
 mod names;
@@ -154,6 +155,15 @@ impl<D: Disk, C: Clock> Store<D, C> {
     #[must_use]
     pub fn report(&self) -> &OpenReport {
         &self.report
+    }
+
+    /// Forgets that the log of a member may have lost its end: whoever counted on it has acted. Until then
+    /// every open reports it ([`OpenReport::is_log_whole`]).
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn settle_end(&self) -> Result<()> {
+        lost_end::forget(&self.files.disk, &self.config.root()?)
     }
 
     /// The log's files and positions.

@@ -16,6 +16,7 @@ use super::keep::named_records;
 use super::look::{
     Looked, find, has_record, index_opening, look_first, stamp_of, warn_of_directory,
 };
+use super::lost_end;
 use super::making::Making;
 use super::mend::{QueueLog, Source, feed_unnamed, mend, mend_suspects};
 use super::names::{ABORT_NAME, INDEX_DIR, TRUNCATED_DIR};
@@ -148,7 +149,8 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             read_mark(disk, root, lock_content, notices)?
         };
         let mut found = find(disk, config, notices)?;
-        let is_log_whole = found.was_clean || self.keeps_pages(mark);
+        let was_lost = config.is_member && lost_end::is_noted(disk, root)?;
+        let is_log_whole = !was_lost && (found.was_clean || self.keeps_pages(mark));
         let is_synced = config.flush_disk_type == FlushDiskType::Sync;
         // What is cut leaves queues and index behind that no stop has written down.
         found.was_clean &= !matches!(how, OpenHow::CutAt(_));
@@ -170,6 +172,9 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         }
         let (end, plan) = self.find_or_keep(&found, &queues, mark, how, &mut report)?;
         // From here on the directory is changed.
+        if config.is_member && !is_log_whole && !was_lost {
+            lost_end::note(disk, root)?;
+        }
         if mark.is_none() && !queues.has_witness() && !config.is_read_only {
             // Another broker may have deleted topics.
             queues.witness().void()?;

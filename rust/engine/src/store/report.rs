@@ -30,7 +30,8 @@ pub struct OpenReport {
     /// every append was synced before it was, or the pages of the last session are still there.
     pub is_tail_certain: bool,
     /// Whether nothing at all can be missing, not even what nobody has synced: the last end was clean, or the
-    /// pages of the last session are still there. Else slaves may hold more of the log.
+    /// pages of the last session are still there. Else slaves may hold more of the log. Of a member that holds
+    /// for every start until [`super::Store::settle_end`].
     pub is_log_whole: bool,
     /// Where the farthest record ends that a queue names; 0 where the queues are not trusted.
     pub queues_end: u64,

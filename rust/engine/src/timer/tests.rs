@@ -159,7 +159,7 @@ fn timers_that_follow_a_master_keep_what_it_has_not_delivered() {
     let disk = TwinDisk::new();
     let mut timer = open(&disk);
     let (read_ms, now_ms) = (NOW_MS + 10_000, NOW_MS + 20_000);
-    timer.follow(read_ms, now_ms);
+    timer.follow(read_ms, now_ms).unwrap();
     let entry = |due_ms| Entry {
         due_ms,
         physical_offset: due_ms,
@@ -173,14 +173,20 @@ fn timers_that_follow_a_master_keep_what_it_has_not_delivered() {
     for due_ms in [read_ms, now_ms - 1_000, now_ms + 60_000] {
         assert_eq!(entered(&mut timer, due_ms), Entered::Waits);
     }
-    // Never back, whatever a master reports.
-    timer.follow(NOW_MS, now_ms);
-    assert_eq!(timer.read_ms(), read_ms);
     assert_eq!(timer.wheel().count(read_ms, None), 3);
+    // Another master, whose clock is behind, has not delivered what comes to it for a time before that.
+    timer.follow(NOW_MS, now_ms).unwrap();
+    assert_eq!(timer.read_ms(), timer.wheel().floored(NOW_MS));
+    assert_eq!(timer.wheel().count(NOW_MS, None), 3);
+    assert_eq!(entered(&mut timer, read_ms - 1), Entered::Waits);
     // In place of the master: what was due meanwhile is delivered, at once.
     timer.turn(now_ms).unwrap();
     let due = timer.due_slot().unwrap();
-    assert_eq!(due.time_ms, read_ms);
+    assert_eq!(due.time_ms, timer.wheel().floored(read_ms - 1));
+    // What was delivered does not come again.
+    timer.follow(now_ms, now_ms).unwrap();
+    timer.follow(NOW_MS, now_ms).unwrap();
+    assert_eq!(timer.wheel().count(NOW_MS, Some(now_ms)), 0);
 }
 
 #[test]

@@ -160,12 +160,21 @@ impl<D: Disk> Timer<D> {
         Ok(())
     }
 
-    /// Goes on where the timers of a master are: its slots before `read_ms` are delivered. The clock is
-    /// followed, never back, by [`ROLL_LATER_MS`] ahead.
-    pub fn follow(&mut self, read_ms: i64, now_ms: i64) {
-        self.read_ms = self.read_ms.max(self.wheel.floored(read_ms));
+    /// Goes on where the timers of a master are: its slots before `read_ms` are delivered, and no others. Where
+    /// ours were farther, by another clock, times come again: their slots, which were delivered, are emptied. The
+    /// clock is followed, never back, by [`ROLL_LATER_MS`] ahead.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn follow(&mut self, read_ms: i64, now_ms: i64) -> Result<()> {
+        let read_ms = self.wheel.floored(read_ms);
+        if read_ms < self.read_ms {
+            self.wheel.clear(read_ms, self.read_ms)?;
+        }
+        self.read_ms = read_ms;
         let now_ms = self.wheel.floored(now_ms + ROLL_LATER_MS);
         self.write_ms = self.write_ms.max(now_ms).max(self.read_ms);
+        Ok(())
     }
 
     /// Enters a message into the slot of its time; far ahead, into one that enters it again.

@@ -118,6 +118,74 @@ fn queue_offsets_go_on_behind_those_of_another_master() {
 }
 
 #[test]
+fn a_confirm_offset_that_the_log_has_lost_does_not_come_back_with_other_bytes() {
+    let disk = TwinDisk::new();
+    let (store, ends) = filled(&disk);
+    store.checkpoints().write().unwrap();
+    let kept = ends[9];
+    let cut = disk.fork();
+    drop(store);
+    let store = open(&cut, OpenHow::CutAt(kept)).unwrap();
+    assert_eq!(store.replica().confirmed(), kept);
+    store.replica().lead(|_end| Ok(())).unwrap();
+    store.replica().confirm(Some(kept));
+    for number in 0..40 {
+        store.preparation().step().unwrap();
+        append(&store, number).unwrap();
+    }
+    let killed = cut.fork();
+    let store = open(&killed, OpenHow::RefuseDamage).unwrap();
+    assert_eq!(
+        store.replica().confirmed(),
+        kept,
+        "nobody has confirmed more"
+    );
+}
+
+#[test]
+fn a_lost_end_is_reported_until_it_is_settled_wherever_the_next_start_dies() {
+    let disk = TwinDisk::new();
+    let (store, _ends) = filled(&disk);
+    let killed = disk.fork();
+    drop(store);
+    assert!(
+        open(&killed.fork(), OpenHow::RefuseDamage)
+            .unwrap()
+            .report()
+            .is_log_whole
+    );
+    let lost = killed.fork();
+    lost.set_boot_id(Some(77));
+    let mut call = 0;
+    loop {
+        call += 1;
+        let dying = lost.fork();
+        dying.stop_at_call(dying.calls() + call);
+        drop(open(&dying, OpenHow::RefuseDamage));
+        let has_died = dying.is_stopped();
+        let store = open(&dying.fork(), OpenHow::RefuseDamage).unwrap();
+        let report = store.report();
+        assert!(
+            !report.is_log_whole && !report.is_tail_certain,
+            "call {call}"
+        );
+        if !has_died {
+            break;
+        }
+    }
+    let store = open(&lost, OpenHow::RefuseDamage).unwrap();
+    lead(&store);
+    dispatch(&store);
+    assert!(store.close().unwrap());
+    let store = open(&lost, OpenHow::RefuseDamage).unwrap();
+    assert!(store.report().was_clean && !store.report().is_tail_certain);
+    store.settle_end().unwrap();
+    drop(store);
+    let store = open(&lost, OpenHow::RefuseDamage).unwrap();
+    assert!(store.report().is_log_whole && store.report().is_tail_certain);
+}
+
+#[test]
 fn nothing_is_confirmed_that_the_disk_has_not_with_synchronous_flush() {
     let mut config = config();
     config.flush_disk_type = FlushDiskType::Sync;

@@ -41,18 +41,24 @@ pub struct Progress {
 }
 
 impl<D: Disk, C: Clock> Timers<D, C> {
-    /// Makes everything durable: messages that were delivered, then the files of the timers.
+    /// Makes everything durable: messages that were delivered, then the files of the timers. Of a member of a
+    /// group only once what was delivered is confirmed: another master may have it cut off the log, and who
+    /// goes on behind it would never deliver it. Whether the files were written.
     ///
     /// # Durability
-    /// On return a start goes on where we are, also in the middle of a slot.
+    /// Where they were, a start goes on where we are, also in the middle of a slot.
     ///
     /// # Errors
     /// [`Error::Io`](mqcore_engine::error::Error::Io); a start then goes on at the flush before.
     ///
     /// # Blocking
     /// Four files are synced.
-    pub fn flush(&mut self, now_ms: i64) -> Result<()> {
+    pub fn flush(&mut self, now_ms: i64) -> Result<bool> {
         self.store.durability().flush()?;
+        let is_member = self.store.config().is_member;
+        if is_member && self.store.replica().confirmed() < self.delivered_end {
+            return Ok(false);
+        }
         if let Some(slotted) = &mut self.slotted
             && slotted.at > slotted.begun_at
             && slotted.deletions.is_empty()
@@ -62,7 +68,8 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             self.timer.shorten(&slotted.slot, *position, left)?;
             slotted.begun_at = slotted.at;
         }
-        self.timer.flush(now_ms)
+        self.timer.flush(now_ms)?;
+        Ok(true)
     }
 
     /// Removes files of the timer log whose messages are gone; how many.

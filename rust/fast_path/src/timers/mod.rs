@@ -65,6 +65,8 @@ pub struct Timers<D: Disk, C: Clock> {
     changes: u64,
     entered: u64,
     delivered: u64,
+    /// End of what was delivered last in the log.
+    delivered_end: u64,
     units: Vec<QueueUnit>,
     now_ms: i64,
     /// Calls since the clock was followed last.
@@ -133,6 +135,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             changes: 0,
             entered: 0,
             delivered: 0,
+            delivered_end: 0,
             units: Vec::new(),
             now_ms,
             held: 0,
@@ -356,7 +359,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         now_ms: i64,
     ) -> Result<Ticked> {
         let mut done = Ticked::default();
-        self.timer.follow(read_ms, now_ms);
+        self.timer.follow(read_ms, now_ms)?;
         self.slotted = None;
         if !self.timer.is_far_behind() {
             self.enter_until(queue_offset, ENTER_MAX, &mut done, Self::enter_undelivered)?;
@@ -406,6 +409,9 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         }
         let message = moved(view, target, queue_id, text);
         let appended = self.store.writer().append(&message);
+        if let Ok(appended) = &appended {
+            self.delivered_end = appended.end();
+        }
         match appended {
             Ok(appended) if is_roll => {
                 done.rolled += 1;

@@ -282,7 +282,7 @@ impl Popped {
         let saved = self.offsets();
         self.serving.settle();
         let now_ms = self.serving.store.wall_ms();
-        self.timers.flush(now_ms).unwrap();
+        assert!(self.timers.flush(now_ms).unwrap());
         assert!(self.serving.store.close().unwrap());
         self.start(saved);
     }

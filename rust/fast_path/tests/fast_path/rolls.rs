@@ -41,7 +41,7 @@ fn a_recall_holds_over_an_outage_that_rounds_fell_into() {
             if is_killed {
                 // What was not flushed would come twice, and what deletes it once.
                 let now_ms = timed.serving.store.wall_ms();
-                timed.timers.flush(now_ms).unwrap();
+                assert!(timed.timers.flush(now_ms).unwrap());
                 timed.kill();
             }
             timed.serving.pass(outage_s * 1_000);

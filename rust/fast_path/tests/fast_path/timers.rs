@@ -316,7 +316,7 @@ fn a_kill_loses_nothing_and_repeats_only_what_was_not_flushed() {
     timed.kill();
     timed.pass(4_700);
     let now_ms = timed.serving.store.wall_ms();
-    timed.timers.flush(now_ms).unwrap();
+    assert!(timed.timers.flush(now_ms).unwrap());
     let before = timed.keys().len();
     assert!((15..40).contains(&before), "{before}");
     timed.kill();
@@ -327,7 +327,7 @@ fn a_kill_loses_nothing_and_repeats_only_what_was_not_flushed() {
     timed.serving.settle();
     let now_ms = timed.serving.store.wall_ms();
     assert_eq!(timed.timers.tick(now_ms, 2).unwrap().delivered, 2);
-    timed.timers.flush(now_ms).unwrap();
+    assert!(timed.timers.flush(now_ms).unwrap());
     timed.kill();
     timed.pass(20_000);
     let mut keys = timed.keys();
@@ -357,7 +357,7 @@ fn a_clock_that_is_set_makes_nothing_early_lost_or_doubled() {
     timed.pass(5_000);
     assert_eq!(timed.keys(), ["A", "C"]);
     let now_ms = timed.serving.store.wall_ms();
-    timed.timers.flush(now_ms).unwrap();
+    assert!(timed.timers.flush(now_ms).unwrap());
     timed.kill();
     timed.pass(day_ms.cast_unsigned() + 20_000);
     assert_eq!(timed.keys(), ["A", "C"], "not even after a kill");
@@ -376,7 +376,7 @@ fn another_step_finds_the_messages_of_the_old_one() {
     timed.send_at("A", SECOND_MS + 60_000);
     timed.tick();
     let now_ms = timed.serving.store.wall_ms();
-    timed.timers.flush(now_ms).unwrap();
+    assert!(timed.timers.flush(now_ms).unwrap());
     timed.config.timer_precision_ms = 100;
     timed.kill();
     timed.pass(59_000);
@@ -393,7 +393,7 @@ fn the_log_goes_on_over_files_and_gives_old_ones_back() {
     }
     timed.tick();
     let now_ms = timed.serving.store.wall_ms();
-    timed.timers.flush(now_ms).unwrap();
+    assert!(timed.timers.flush(now_ms).unwrap());
     let files = timed
         .serving
         .twin
@@ -461,7 +461,7 @@ fn whatever_happens_none_is_early_lost_or_delivered_after_its_recall() {
                         wanted.insert(key, now_ms + ahead_ms);
                     }
                 }
-                6 => timed.timers.flush(now_ms).unwrap(),
+                6 => assert!(timed.timers.flush(now_ms).unwrap()),
                 7 => match dice(6) {
                     0 | 1 => {
                         timed.kill();

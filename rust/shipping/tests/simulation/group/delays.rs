@@ -3,10 +3,11 @@
 
 use mqcore_fast_path::delay::deliver_due;
 
+use super::member::Order;
 use super::node::Role;
 use super::options::LEVELS;
 use super::world::{Event, World};
-use crate::ledger::Checked;
+use crate::ledger::{Checked, demand};
 
 /// How often a level is looked at, ms.
 const LOOK_MS: u64 = 300;
@@ -18,6 +19,8 @@ const LIMIT: usize = 8;
 pub(crate) struct Heard {
     delays: [u64; LEVELS],
     end: u64,
+    /// Of the log of this master.
+    epoch: i32,
 }
 
 impl World {
@@ -36,6 +39,11 @@ impl World {
                 return Ok(());
             }
             let delivered = delivered.map_err(|error| format!("level {number}: {error}"))?;
+            demand!(
+                delivered.skipped == 0,
+                "broker {broker} passes over messages of level {number} from {offset} to {}",
+                delivered.next_offset
+            );
             self.count.delivered += delivered.count;
             let known = &mut self.nodes[broker];
             known.delays[level] = delivered.next_offset;
@@ -43,8 +51,10 @@ impl World {
             self.watch_log(broker)?;
             if delivered.count > 0 {
                 self.trace.line(|| {
-                    let to = delivered.next_offset;
-                    format!("broker {broker} delivers level {number} up to {to}")
+                    let (to, end) = (delivered.next_offset, delivered.end);
+                    format!(
+                        "broker {broker} delivers level {number} from {offset} to {to}, up to {end}"
+                    )
                 });
                 self.plan_turn(broker, 0);
             }
@@ -65,9 +75,18 @@ impl World {
         }
     }
 
+    /// The epoch of the master that a slave follows.
+    pub(crate) fn followed_epoch(&self, broker: usize) -> Option<i32> {
+        match self.nodes[broker].process.as_ref()?.followed {
+            Some(Order::Follow { epoch, .. }) => Some(epoch),
+            _ => None,
+        }
+    }
+
     /// A slave asks how far its master has delivered, and takes what it has heard before.
     pub(crate) fn follow_delays(&mut self, broker: usize) {
-        let Some(opened) = self.nodes[broker].opened() else {
+        let epoch = self.followed_epoch(broker);
+        let Some((opened, epoch)) = self.nodes[broker].opened().zip(epoch) else {
             return;
         };
         let Role::Slave {
@@ -82,12 +101,14 @@ impl World {
         let confirmed = opened.store.replica().confirmed();
         if let Some(heard) = self.nodes[broker].heard
             && heard.end <= confirmed
+            && heard.epoch == epoch
         {
             let known = &mut self.nodes[broker];
             known.delays = heard.delays;
             known.kept_delays = heard.delays;
             known.heard = None;
         }
+        self.nodes[broker].heard = self.nodes[broker].heard.filter(|one| one.epoch == epoch);
         let is_cut = self.letters.is_cut(broker, master, self.now_ms);
         if self.nodes[broker].heard.is_none()
             && !is_cut
@@ -97,7 +118,7 @@ impl World {
         {
             let end = store.replica().appended();
             let delays = self.nodes[master].delays;
-            self.nodes[broker].heard = Some(Heard { delays, end });
+            self.nodes[broker].heard = Some(Heard { delays, end, epoch });
         }
     }
 }

@@ -162,6 +162,7 @@ impl World {
         known.delays = known.kept_delays;
         known.delivered_to = 0;
         known.heard = None;
+        known.ahead = None;
         if loses_power {
             self.count.power_losses += 1;
             for pair in self.network.open() {

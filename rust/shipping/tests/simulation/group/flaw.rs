@@ -50,11 +50,13 @@ pub(crate) enum Flaw {
     ControllerForgets,
     /// An alteration without an answer is taken for refused.
     SilenceIsRefusal,
+    /// The second start after a loss of power does not know of it.
+    ForgetsLostEnd,
 }
 
 impl Flaw {
     /// Every flaw.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::CutMovesPositions,
         Self::ReportAboveOwnEnd,
         Self::MissingReportCounts,
@@ -67,6 +69,7 @@ impl Flaw {
         Self::ElectsAnybody,
         Self::ControllerForgets,
         Self::SilenceIsRefusal,
+        Self::ForgetsLostEnd,
     ];
 
     /// Changes the options so that the flaw can show.
@@ -81,6 +84,13 @@ impl Flaw {
             Self::EqualStartRefused => options.burst_every_ms = 1_500,
             Self::ControllerForgets => options.controllers = 1,
             Self::SilenceIsRefusal => options.letter_ms = (1, 300),
+            Self::ForgetsLostEnd => {
+                options.loses_power = true;
+                options.is_synced.fill(false);
+                options.letter_ms = (1, 300);
+                options.fault_every_ms = 200;
+                options.at_least(3);
+            }
             _ => {}
         }
     }

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mqcore_record::properties::lookup;
 use mqcore_record::{Found, head};
 
+use super::sends::TIMED_TOPIC;
 use crate::ledger::{Checked, QueueKey, demand};
 use crate::options::SEGMENT_BYTES;
 
@@ -73,6 +75,8 @@ pub(crate) struct Acked {
     pub(crate) body: String,
     /// Whether it is delivered later.
     pub(crate) is_delayed: bool,
+    /// When it is to be delivered, by the clock of who took it; `None` for at once.
+    pub(crate) due_ms: Option<i64>,
 }
 
 /// The model.
@@ -358,6 +362,15 @@ impl Ledger {
                         offset.wrapping_sub(1)
                     );
                     *offset += 1;
+                    let due_ms = lookup(record.properties, "TIMER_OUT_MS");
+                    if let Some(due_ms) = due_ms.filter(|_| topic == TIMED_TOPIC) {
+                        let due_ms = String::from_utf8_lossy(due_ms).parse().unwrap_or(i64::MAX);
+                        demand!(
+                            record.store_timestamp_ms >= due_ms,
+                            "the message at {at} was due at {due_ms} and delivered at {}",
+                            record.store_timestamp_ms
+                        );
+                    }
                     let body = super::sends::name_of(record.body);
                     *bodies.entry(format!("{topic}/{body}")).or_default() += 1;
                     at += record.total_len_bytes;

@@ -32,6 +32,8 @@ pub(crate) enum Order {
     RefuseSet(u64),
     KeepIdentity(i64),
     ForgetIdentity,
+    /// What the log may have lost was decided on.
+    SettleEnd,
 }
 
 impl Order {
@@ -226,6 +228,7 @@ impl Member {
             self.id = None;
             self.orders.push(Order::ForgetIdentity);
         }
+        self.orders.push(Order::SettleEnd);
     }
 
     fn hear_elected(&mut self, code: Code, view: Option<&View>, now_ms: u64) {

@@ -20,5 +20,6 @@ mod options;
 mod roles;
 mod sends;
 mod start;
+mod timers;
 mod watch;
 pub(crate) mod world;

@@ -19,7 +19,9 @@ use super::ledger::Acked;
 use super::letters::Purpose;
 use super::member::{Member, Order};
 use super::options::{LEVELS, Options};
+use super::timers::{Ahead, SimTimers};
 use crate::drift::DriftingClock;
+use crate::ledger::Checked;
 use crate::network::Wire;
 use crate::node::SimStore;
 
@@ -70,6 +72,8 @@ pub(crate) struct Opened {
     pub(crate) seen: Vec<u64>,
     /// What readers could see at the last look.
     pub(crate) confirmed: u64,
+    /// Once there was a message for them.
+    pub(crate) timers: Option<SimTimers>,
 }
 
 /// A process.
@@ -101,6 +105,7 @@ pub(crate) struct Node {
     pub(crate) kept_delays: [u64; LEVELS],
     pub(crate) delivered_to: u64,
     pub(crate) heard: Option<Heard>,
+    pub(crate) ahead: Option<Ahead>,
     /// Counts processes, and opens of its store: what was planned for an earlier one is left out.
     pub(crate) incarnation: u32,
     pub(crate) opening: u32,
@@ -126,6 +131,7 @@ impl Node {
             kept_delays: [0; LEVELS],
             delivered_to: 0,
             heard: None,
+            ahead: None,
             incarnation: 0,
             opening: 0,
             process: None,
@@ -152,7 +158,17 @@ impl Node {
             wakes_on_growth: false,
             seen: vec![0; super::sends::QUEUES.len()],
             confirmed,
+            timers: None,
         })
+    }
+
+    /// Whether something was done on its disk, and not the end of the process came in between.
+    pub(crate) fn twin_done<T>(&self, done: Result<T>) -> Checked<Option<T>> {
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(_) if self.twin.is_stopped() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Its wall time.

@@ -11,6 +11,8 @@ use crate::options::{BODY_LEN_MAX, ROOT, SEGMENT_BYTES};
 
 /// The levels of delayed messages.
 pub(crate) const DELAY_LEVELS: &str = "1s 3s";
+/// Timers have a file of 39 MB that each open looks through: not every history has some.
+const TIMERS_ONCE_IN: u64 = 4;
 /// How many there are.
 pub(crate) const LEVELS: usize = 2;
 
@@ -44,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) retry_ms: u64,
     pub(crate) body_len_max: u64,
     pub(crate) loses_power: bool,
+    /// Whether messages with a time of their own are sent.
+    pub(crate) has_timers: bool,
 }
 
 impl Options {
@@ -85,6 +89,7 @@ impl Options {
             retry_ms: dice.pick(&[20, 500]),
             body_len_max: dice.pick(&[10, 300, BODY_LEN_MAX]),
             loses_power: dice.once_in(2),
+            has_timers: dice.once_in(TIMERS_ONCE_IN),
         }
     }
 
@@ -115,6 +120,7 @@ impl Options {
             index_enabled: false,
             hot_window_bytes: SEGMENT_BYTES,
             delay_levels: DELAY_LEVELS.to_owned(),
+            timer_log_file_len_bytes: 4_096,
             flush_disk_type: if self.is_synced[broker] {
                 FlushDiskType::Sync
             } else {

@@ -7,7 +7,7 @@ use mqcore_engine::error::{Error, Result};
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::OpenHow;
 use mqcore_replica::{Introduction, Members};
-use mqcore_shipping::{Follower, Joining, Membership, Shipping, Slaves};
+use mqcore_shipping::{Follower, Joining, Membership, Reign, Shipping, Slaves};
 
 use super::flaw::Flaw;
 use super::member::Order;
@@ -26,11 +26,12 @@ impl World {
         let Some(process) = &mut self.nodes[broker].process else {
             return Ok(());
         };
-        let mut ids = Vec::new();
+        let (mut ids, mut is_settled) = (Vec::new(), false);
         for order in process.member.take_orders() {
             match order {
                 Order::KeepIdentity(id) => ids.push(Some(id)),
                 Order::ForgetIdentity => ids.push(None),
+                Order::SettleEnd => is_settled = true,
                 order => process.orders.push_back(order),
             }
         }
@@ -48,6 +49,10 @@ impl World {
             self.ledger.copies[broker].may_lack = false;
             self.trace.line(|| format!("broker {broker} has id {id:?}"));
             self.note_holders()?;
+        }
+        if is_settled && let Some(store) = self.nodes[broker].store() {
+            let settled = store.settle_end();
+            self.nodes[broker].twin_done(settled)?;
         }
         Ok(())
     }
@@ -233,7 +238,8 @@ impl World {
             let start = if is_equal && flaw == Some(Flaw::EqualStartRefused) {
                 end
             } else {
-                epochs.lead(epoch, replica.extent().start, end, goes_on)?
+                let reign = Reign { epoch, set_epoch };
+                epochs.lead(reign, replica.extent().start, end, goes_on)?
             };
             begins = start;
             has_led = true;
@@ -374,6 +380,7 @@ impl World {
     /// Closes the store of a process, and opens it anew without a role.
     fn reopen(&mut self, broker: usize, cut_at: Option<u64>) -> Checked {
         self.keep_delays(broker);
+        self.keep_timers(broker)?;
         let process = self.nodes[broker].process.as_mut();
         let Some(opened) = process.and_then(|process| process.opened.take()) else {
             return Ok(());
@@ -384,8 +391,10 @@ impl World {
         self.nodes[broker].delays = self.nodes[broker].kept_delays;
         self.nodes[broker].delivered_to = 0;
         self.nodes[broker].heard = None;
+        self.nodes[broker].ahead = None;
         // Its connections end before its store is closed.
         drop(opened.role);
+        drop(opened.timers);
         let closed = opened.store.close();
         drop(opened.store);
         if self.nodes[broker].twin.is_stopped() {

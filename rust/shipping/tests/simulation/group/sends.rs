@@ -15,14 +15,20 @@ use crate::node::SimStore;
 pub(crate) const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 /// Where delayed messages go.
 pub(crate) const LATER_TOPIC: &str = "Later";
+/// Where messages with a time of their own wait.
+pub(crate) const TIMER_QUEUE: QueueKey = ("rmq_sys_wheel_timer", 0);
+/// Where they go.
+pub(crate) const TIMED_TOPIC: &str = "Timed";
 /// All queues.
-pub(crate) const QUEUES: [QueueKey; 6] = [
+pub(crate) const QUEUES: [QueueKey; 8] = [
     ("T", 0),
     ("T", 1),
     ("Other", 0),
     (SCHEDULE_TOPIC, 0),
     (SCHEDULE_TOPIC, 1),
     (LATER_TOPIC, 0),
+    TIMER_QUEUE,
+    (TIMED_TOPIC, 0),
 ];
 /// Those of them that are sent to.
 const SENT_TO: usize = 3;
@@ -31,6 +37,14 @@ const HOST: Host = Host::V4 {
     address: [127, 0, 0, 1],
     port: 10911,
 };
+
+/// Timed messages are due within so long, ms.
+const TIMED_MAX_MS: u64 = 5_000;
+
+/// The properties that name where a message goes later.
+fn real(topic: &str) -> String {
+    format!("REAL_TOPIC\u{1}{topic}\u{2}REAL_QID\u{1}0\u{2}")
+}
 
 /// What a body is named: no other message has it.
 pub(crate) fn name_of(body: &[u8]) -> String {
@@ -53,6 +67,14 @@ pub(crate) fn delivered_of(store: &SimStore, level: usize) -> Checked<(u64, u64)
         .bounds(SCHEDULE_TOPIC.as_bytes(), level as i32);
     let bounds = bounds.map_err(|error| error.to_string())?;
     Ok(bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max)))
+}
+
+/// Where a message is stored, and when it is to come to its topic.
+struct Goes {
+    queue: QueueKey,
+    properties: String,
+    is_delayed: bool,
+    due_ms: Option<i64>,
 }
 
 impl World {
@@ -95,20 +117,15 @@ impl World {
         let len = self.dice.between(1, self.options.body_len_max) as usize;
         let mut body = format!("{name}.").into_bytes();
         body.resize(len.max(body.len()), b'a' + (self.sent_number % 26) as u8);
-        let level = self.dice.below(6 * LEVELS as u64) as usize;
-        let is_delayed = level < LEVELS;
-        let later = format!(
-            "DELAY\u{1}{}\u{2}REAL_TOPIC\u{1}{LATER_TOPIC}\u{2}REAL_QID\u{1}0\u{2}",
-            level + 1
-        );
-        let (topic, queue_id) = if is_delayed {
-            (SCHEDULE_TOPIC, level as i32)
-        } else {
-            QUEUES[self.dice.below(SENT_TO as u64) as usize]
-        };
+        let Goes {
+            queue: (topic, queue_id),
+            properties,
+            is_delayed,
+            due_ms,
+        } = self.drawn_way(broker);
         let message = Message {
             born_timestamp_ms: 1,
-            properties: if is_delayed { later.as_bytes() } else { b"" },
+            properties: properties.as_bytes(),
             ..Message::of(topic, queue_id, &body, HOST)
         };
         let appended = store.writer().append(&message);
@@ -129,6 +146,7 @@ impl World {
             end: at.end(),
             body: name,
             is_delayed,
+            due_ms,
         };
         self.trace.note(at.end());
         let is_synced = self.options.is_synced[broker];
@@ -149,6 +167,38 @@ impl World {
             self.acknowledged(broker, acked)?;
         }
         self.plan_answers(broker, is_synced)
+    }
+
+    /// Where a message goes, now or later.
+    fn drawn_way(&mut self, broker: usize) -> Goes {
+        let level = self.dice.below(6 * LEVELS as u64) as usize;
+        let is_delayed = level < LEVELS;
+        let is_timed = !is_delayed && self.options.has_timers && self.dice.once_in(4);
+        let due_ms = is_timed.then(|| {
+            let in_ms = self.dice.between(0, TIMED_MAX_MS);
+            self.nodes[broker].now_ms() + in_ms.cast_signed()
+        });
+        self.due_max_ms = self.due_max_ms.max(due_ms.unwrap_or(i64::MIN));
+        let (properties, queue) = match due_ms {
+            Some(due_ms) => (
+                format!("TIMER_OUT_MS\u{1}{due_ms}\u{2}{}", real(TIMED_TOPIC)),
+                TIMER_QUEUE,
+            ),
+            None if is_delayed => (
+                format!("DELAY\u{1}{}\u{2}{}", level + 1, real(LATER_TOPIC)),
+                (SCHEDULE_TOPIC, level as i32),
+            ),
+            None => {
+                let at = self.dice.below(SENT_TO as u64) as usize;
+                (String::new(), QUEUES[at])
+            }
+        };
+        Goes {
+            queue,
+            properties,
+            is_delayed,
+            due_ms,
+        }
     }
 
     fn plan_answers(&mut self, broker: usize, is_synced: bool) -> Checked {
@@ -179,11 +229,12 @@ impl World {
     pub(crate) fn acknowledged(&mut self, broker: usize, acked: Acked) -> Checked {
         self.count.acknowledged += 1;
         self.count.delayed += u64::from(acked.is_delayed);
+        self.count.timed += u64::from(acked.due_ms.is_some());
         self.trace.note(acked.end);
         self.trace.line(|| {
             format!(
-                "broker {broker} acknowledges {} to {}",
-                acked.begin, acked.end
+                "broker {broker} acknowledges {:?}, {} to {}",
+                acked.body, acked.begin, acked.end
             )
         });
         let is_awaited = |node: usize| {

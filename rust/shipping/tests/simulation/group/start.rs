@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use mqcore_engine::store::OpenHow;
+use mqcore_shipping::Reign;
 
 use super::flaw::Flaw;
 use super::letters::{Answer, Letter, Purpose};
@@ -56,6 +57,12 @@ impl World {
         let known = &mut self.nodes[broker];
         let opened = known.opened();
         let is_certain = opened.is_some_and(|opened| opened.store.report().is_tail_certain);
+        if self.flaw == Some(Flaw::ForgetsLostEnd)
+            && let Some(store) = self.nodes[broker].store()
+        {
+            let settled = store.settle_end();
+            self.nodes[broker].twin_done(settled)?;
+        }
         let known = &mut self.nodes[broker];
         if let Some(process) = &mut known.process {
             process.member.is_suspect = !is_certain && !keeps_id;
@@ -81,6 +88,9 @@ impl World {
         self.check_opened(broker, how)?;
         let work_ms = self.dice.below(100);
         self.plan(work_ms, Event::Work(broker, opening));
+        if self.options.has_timers {
+            self.plan(work_ms, Event::Timers(broker, opening));
+        }
         Ok(())
     }
 
@@ -118,6 +128,21 @@ impl World {
             }
         }
         for ask in asks {
+            if let Some((epoch, wanted)) = &ask.wanted {
+                let set_epoch = wanted.set_epoch;
+                let reign = Reign {
+                    epoch: *epoch,
+                    set_epoch,
+                };
+                if !self.notes_asked(broker, reign)? {
+                    if let Some(process) = &mut self.nodes[broker].process {
+                        process
+                            .member
+                            .answered(ask.purpose, controller, None, now_ms);
+                    }
+                    continue;
+                }
+            }
             self.sent_number += 1;
             let number = self.sent_number;
             if let Some(process) = &mut self.nodes[broker].process {
@@ -135,6 +160,16 @@ impl World {
         let in_ms = self.options.heartbeat_ms.min(100);
         self.plan_ask(broker, in_ms);
         Ok(())
+    }
+
+    /// Notes durably what set is going to be asked for; whether it was.
+    fn notes_asked(&mut self, broker: usize, reign: Reign) -> Checked<bool> {
+        let known = &self.nodes[broker];
+        let Some(opened) = known.opened().filter(|_| !known.twin.is_stopped()) else {
+            return Ok(false);
+        };
+        let noted = opened.epochs.note_asked(reign);
+        Ok(known.twin_done(noted)?.is_some())
     }
 
     pub(crate) fn ask_late(&mut self, broker: usize, number: u64) {

@@ -253,7 +253,8 @@ impl World {
             format!("broker {broker} leads with {agrees} of {end} bytes; {others:?} have all")
         });
         demand!(
-            others.is_empty() || self.flaw != Some(Flaw::UncleanStays),
+            others.is_empty()
+                || !matches!(self.flaw, Some(Flaw::UncleanStays | Flaw::ForgetsLostEnd)),
             "broker {broker} leads with {agrees} of {end} bytes, and {others:?} have all"
         );
         self.count.given_up += 1;

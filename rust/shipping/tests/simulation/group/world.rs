@@ -36,6 +36,8 @@ pub(crate) enum Event {
     Connect(usize, u32),
     /// What is due of delayed messages.
     Delays(usize, u32),
+    /// What is due of messages with a time of their own.
+    Timers(usize, u32),
     /// A broker asks its controller what is due.
     Ask(usize, u32),
     /// A request was not answered in time.
@@ -80,6 +82,8 @@ pub(crate) struct World {
     pub(crate) is_loaded: bool,
     pub(crate) frames: Reports,
     pub(crate) sent_number: u64,
+    /// The last time that a message was sent for.
+    pub(crate) due_max_ms: i64,
     /// The number of the set that was looked at last.
     pub(crate) set_seen: (i32, i32),
 }
@@ -115,6 +119,7 @@ impl World {
             is_loaded: true,
             frames: Reports::default(),
             sent_number: 0,
+            due_max_ms: i64::MIN,
             set_seen: (-1, -1),
             options,
         };
@@ -217,6 +222,7 @@ impl World {
             Event::Drain(broker, opening) => self.of_store(broker, opening, event, Self::drain),
             Event::Connect(broker, opening) => self.of_store(broker, opening, event, Self::connect),
             Event::Delays(broker, opening) => self.of_store(broker, opening, event, Self::delays),
+            Event::Timers(broker, opening) => self.of_store(broker, opening, event, Self::timers),
             Event::Ask(broker, process) => self.of_process(broker, process, event, Self::ask),
             Event::AskLate(broker, process, number) => {
                 self.of_process(broker, process, event, |world, broker| {

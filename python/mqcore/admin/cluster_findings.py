@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from mqcore.cli.cluster_facts import BrokerFacts, ClusterFacts, ControllerFacts, ReplicaFacts
-from mqcore.cli.findings import Finding
+from mqcore.admin.cluster_facts import BrokerFacts, ClusterFacts, ControllerFacts, ReplicaFacts
+from mqcore.model.findings import Finding
 from mqcore.model.reading import as_dict, as_list
 
 __all__ = ["cluster_findings"]
