@@ -169,9 +169,15 @@ impl Ledger {
 
     /// A broker leads an epoch.
     ///
-    /// What was given up for another one is promised again with it: who led meanwhile may lack it.
+    /// What was given up for another one is promised again with it: who led meanwhile may lack it. Not with
+    /// somebody who comes late to an epoch that is over.
     pub(crate) fn leads(&mut self, broker: usize, epoch: i32) -> Checked<bool> {
-        let is_back = std::mem::take(&mut self.copies[broker].is_forgiven);
+        let is_newest = self
+            .led
+            .keys()
+            .next_back()
+            .is_none_or(|last| *last <= epoch);
+        let is_back = is_newest && std::mem::take(&mut self.copies[broker].is_forgiven);
         for copy in &mut self.copies {
             copy.may_lack |= is_back;
         }
