@@ -33,6 +33,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("answers", "received", "frame_reader"),
         ("records", "packing", "calls"),
         ("wire", "json", "columns", "state"),
+        ("tls",),
         ("store_reports", "tables", "gil", "fork", "draft", "form", "parts"),
         ("buffer", "policy_rows", "settings", "errors", "frozen"),
     ),
@@ -45,8 +46,8 @@ MODULES: Final[dict[str, Layers]] = {
         ("master", "slave"),
         ("slaves", "follower", "copies", "filling"),
         ("peer", "refill", "source"),
-        ("link", "file_hash"),
-        ("ended", "epochs"),
+        ("link", "file_hash", "stream"),
+        ("ended", "epochs", "tls"),
     ),
     "consensus": (
         ("raft",),

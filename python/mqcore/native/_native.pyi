@@ -91,6 +91,7 @@ __all__ = [
     "ReplicationMaster",
     "ReplicationRefill",
     "ReplicationSlave",
+    "ReplicationTls",
     "RetryTopic",
     "Revived",
     "RowPacker",
@@ -2428,7 +2429,14 @@ class ReplicationMaster:
     def sync_state(self) -> SyncState:
         """Returns the sync-state set, with what is asked for."""
 
-    def add(self, descriptor: int, address: str, *, counts: bool = True) -> None:
+    def add(
+        self,
+        descriptor: int,
+        address: str,
+        *,
+        counts: bool = True,
+        tls: ReplicationTls | None = None,
+    ) -> None:
         """Ships to somebody who has connected. The descriptor is owned here from now on.
 
         Args:
@@ -2436,6 +2444,7 @@ class ReplicationMaster:
             address: Where it comes from.
             counts: Whether what it reports counts; otherwise it gets the log, acknowledges nothing
                 and is in no set.
+            tls: What protects the connection; None for a plain one.
         """
 
     def set_counts(self, address: str, counts: bool) -> None:
@@ -2492,7 +2501,14 @@ class ReplicationSlave:
         from_last_file: bool = False,
         is_learner: bool = False,
     ) -> Self: ...
-    def follow(self, descriptor: int, address: str, *, from_start: bool = False) -> None:
+    def follow(
+        self,
+        descriptor: int,
+        address: str,
+        *,
+        from_start: bool = False,
+        tls: ReplicationTls | None = None,
+    ) -> None:
         """Follows a master over a connection, until that ends; an earlier one is closed.
 
         The descriptor is owned here from now on.
@@ -2502,6 +2518,10 @@ class ReplicationSlave:
             address: The master's.
             from_start: Of a master that gives whole files: a log that holds nothing begins with its
                 first byte, and not with its last file.
+            tls: What protects the connection; None for a plain one.
+
+        Raises:
+            StoreError: The address has no host that a certificate could name.
         """
 
     def progress(self) -> SlaveProgress:
@@ -2580,6 +2600,45 @@ class RefillProgress:
     def is_over(self) -> bool: ...
 
 @final
+class ReplicationTls:
+    """One end of TLS 1.3 for connections of replication; both ends are mqcore's."""
+
+    @staticmethod
+    def serving(
+        certificate: bytes,
+        key: bytes,
+        *,
+        trusted: bytes | None = None,
+        takes_plain: bool = False,
+    ) -> ReplicationTls:
+        """Returns the end of a master, with which the first byte of a connection decides.
+
+        Args:
+            certificate: The chain, PEM, leaf first.
+            key: The private key, PEM, without a password.
+            trusted: Authorities, PEM, of the certificate that a slave must show; None asks for none.
+            takes_plain: Whether a connection without TLS is served too.
+
+        Raises:
+            ValueError: Which of them cannot be used, and why.
+        """
+
+    @staticmethod
+    def asking(
+        trusted: bytes, *, certificate: bytes | None = None, key: bytes | None = None
+    ) -> ReplicationTls:
+        """Returns the end of a slave, which refuses a master that does not name the host dialled.
+
+        Args:
+            trusted: Authorities, PEM, of the master's certificate.
+            certificate: The chain that is shown where it is asked for, PEM.
+            key: Its private key, PEM, without a password.
+
+        Raises:
+            ValueError: Which of them cannot be used, and why.
+        """
+
+@final
 class ReplicationRefill:
     """Copies whole files of a master's log to the end of a slave's, on a thread per connection.
 
@@ -2595,8 +2654,14 @@ class ReplicationRefill:
     def may_begin(self) -> bool:
         """Returns whether whole files may be copied: the log holds nothing, or ends with a file."""
 
-    def add(self, descriptor: int, address: str) -> None:
-        """Copies over one connection more; the descriptor is owned here from now on."""
+    def add(self, descriptor: int, address: str, *, tls: ReplicationTls | None = None) -> None:
+        """Copies over one connection more; the descriptor is owned here from now on.
+
+        Args:
+            descriptor: A connected socket.
+            address: The master's.
+            tls: What protects the connection; None for a plain one.
+        """
 
     def progress(self) -> RefillProgress:
         """Returns how far it is."""

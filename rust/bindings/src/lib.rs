@@ -95,6 +95,7 @@ mod store;
 mod store_reports;
 mod tables;
 mod timers;
+mod tls;
 mod units;
 mod wire;
 
@@ -182,6 +183,8 @@ mod _native {
     use crate::tables::{native_request_codes, sql_fault};
     #[pymodule_export]
     use crate::timers::{NativeTimers, Ticked, TimedTopic, TimerProgress};
+    #[pymodule_export]
+    use crate::tls::ReplicationTls;
     #[pymodule_export]
     use crate::units::{QueueUnit, UnitExtension, stored_units};
     #[pymodule_export]

@@ -17,6 +17,7 @@ from mqcore.broker.replication.orders import (
     Become,
     Follow,
 )
+from mqcore.broker.replication.protection import ReplicationProtection
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
@@ -50,6 +51,7 @@ class Replication:
 
         Raises:
             StoreError: Descriptors are exhausted, or the file of epochs cannot be read.
+            TlsError: Certificates of the port for slaves cannot be used.
         """
         self._state = state
         self._follower: MasterFollower | None = None
@@ -59,6 +61,7 @@ class Replication:
         self._persistence: ConfigPersistence | None = None
         self._port = 0
         role = state.role
+        state.replicas.protection = ReplicationProtection(state.settings)
         if role.is_controlled:
             path = epoch_file(state.settings)
             state.replicas.epochs = ReplicationEpochs(state.store, str(path))
