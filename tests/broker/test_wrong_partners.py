@@ -13,8 +13,9 @@ from broker.test_sync_master import end_of, port_of
 from live_broker import Live, live
 from loops import run_on, until
 from mqcore import Store
-from mqcore.broker.rivals import holder_of, settings_in
+from mqcore.broker.rivals import holder_of
 from mqcore.model.relaxed_json import parse_object
+from mqcore.model.shown_settings import settings_in
 from mqcore.native import (
     ReplicationEpochs,
     ReplicationMaster,

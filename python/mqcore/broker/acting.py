@@ -22,7 +22,15 @@ from mqcore.model.topics import member_group_topic
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
 
-__all__ = ["Acting", "MasterIs", "Standing", "ask_members", "members_in_group", "members_in_route"]
+__all__ = [
+    "Acting",
+    "MasterIs",
+    "Standing",
+    "ask_ha_address",
+    "ask_members",
+    "members_in_group",
+    "members_in_route",
+]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -171,14 +179,23 @@ class Acting:
         """Learns where a master that is back ships its log."""
         if not ha_address:
             try:
-                code = RequestCode.EXCHANGE_BROKER_HA_INFO
-                answer = expect(await self._client.call(address, code), address)
+                ha_address = await ask_ha_address(self._client, address)
             except MQError as error:
                 # The answer to a registration has it, too.
                 _log.debug("the master %s does not name its port: %s", address, error.message)
                 return
-            ha_address = answer.ext.get("masterHaAddress", "")
         self._state.replicas.learn(address, ha_address)
+
+
+async def ask_ha_address(client: Client, master: str) -> str:
+    """Returns where a master ships its log; empty where it does not name it.
+
+    Raises:
+        MQError: It did not answer, or refused.
+    """
+    code = RequestCode.EXCHANGE_BROKER_HA_INFO
+    answer = expect(await client.call(master, code, timeout_s=_TIMEOUT_S), master)
+    return answer.ext.get("masterHaAddress", "")
 
 
 async def ask_members(client: Client, state: BrokerState) -> dict[int, str] | None:

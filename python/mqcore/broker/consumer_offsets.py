@@ -6,6 +6,7 @@ The table is the fast path's; here it is a mapping of `topic@group` to offsets b
 from collections.abc import Callable, Mapping
 
 from mqcore.errors import BadJsonError
+from mqcore.model.groups import SYSTEM_GROUP_PREFIX
 from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import parse_object, pretty
 from mqcore.model.versions import DataVersion
@@ -105,6 +106,11 @@ def split_key(key: str) -> tuple[str, str] | None:
     """Returns topic and group of a key, None for one that is not exactly that."""
     topic, separator, group = key.partition(SEPARATOR)
     return (topic, group) if separator and topic and group and SEPARATOR not in group else None
+
+
+def is_own(key: str) -> bool:
+    """Returns whether a key's offset is one of the broker itself: how far it has delivered."""
+    return key.partition(SEPARATOR)[2].startswith(SYSTEM_GROUP_PREFIX)
 
 
 def topics_of_group(table: OffsetTable, group: str) -> list[str]:

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Mapping, Set
 from typing import Final
 
-from mqcore.broker.acting import Acting, ask_members
+from mqcore.broker.acting import Acting, ask_ha_address, ask_members
 from mqcore.broker.config_persistence import ConfigPersistence
-from mqcore.broker.consumer_offsets import parse_offsets, split_key
+from mqcore.broker.consumer_offsets import is_own, parse_offsets, split_key
 from mqcore.broker.delays import DelayTable
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.policy import SCHEDULE_TOPIC
@@ -36,8 +36,6 @@ _RETRY_S: Final = 1.0
 # As long as an official broker waits for a connection of replication.
 _CONNECTED_S: Final = 10.0
 _LOOK_S: Final = 0.05
-# Groups of the broker itself: a slave that acts delivers nothing in their place.
-_OWN_GROUPS: Final = "CID_RMQ_SYS_"
 
 
 def is_isolated(settings: BrokerSettings) -> bool:
@@ -135,9 +133,8 @@ class GoingOnline:
             MQError: The master does not name where it ships its log.
             TimeoutError: It is not connected in time.
         """
-        code, replicas = RequestCode.EXCHANGE_BROKER_HA_INFO, self._state.replicas
-        answer = expect(await self._client.call(master, code, timeout_s=_TIMEOUT_S), master)
-        replicas.learn(master, answer.ext.get("masterHaAddress", ""))
+        replicas = self._state.replicas
+        replicas.learn(master, await ask_ha_address(self._client, master))
         async with asyncio.timeout(_CONNECTED_S):
             # The connection is made on another task, which notifies nobody here.
             while not replicas.has_master:  # noqa: ASYNC110
@@ -214,7 +211,7 @@ def later_offsets(
     return {
         (key, queue_id): offset
         for key, queues in table.items()
-        if not key.partition("@")[2].startswith(_OWN_GROUPS)
+        if not is_own(key)
         for queue_id, offset in queues.items()
         if offset > own.get(key, {}).get(queue_id, 0)
     }

@@ -353,7 +353,7 @@ class HandOver:
         if master is not None:
             master.go_on()
             parts.services.start()
-            parts.passing_on.give_back()
+            parts.passing_on.end()
 
     async def _elect(self, successor: Successor) -> None:
         """Has the successor elected.

@@ -110,7 +110,7 @@ class PassingOn:
 
     async def stop(self) -> None:
         """Closes the connections to the master; who waits is refused."""
-        self._end()
+        self.end()
         await self._client.close()
 
     @property
@@ -159,15 +159,11 @@ class PassingOn:
     def _in_sync_min(self) -> int:
         return self._state.settings.replication_in_sync_min
 
-    def give_back(self) -> None:
-        """Executes here what waits, and what comes: the broker is the master after all."""
-        self._end()
-
     def end(self) -> None:
-        """Passes on no more: clients that have not looked for the master are refused."""
-        self._end()
+        """Passes on no more: what waits, and what comes, is executed here.
 
-    def _end(self) -> None:
+        A slave refuses it: clients that have not looked for the master by then do so.
+        """
         self._address = ""
         if self._state.passes_on:
             self._state.passes_on = False

@@ -12,10 +12,11 @@ from mqcore.broker.state import BrokerState
 from mqcore.errors import BadJsonError, MQError
 from mqcore.model.reading import as_dict, as_text
 from mqcore.model.relaxed_json import parse_object
+from mqcore.model.shown_settings import settings_in
 from mqcore.native import Command
 from mqcore.remoting import Client, RequestCode, ResponseCode
 
-__all__ = ["holder_of", "rival_of", "rival_text", "settings_in"]
+__all__ = ["holder_of", "rival_of", "rival_text"]
 
 _TIMEOUT_S: Final = 1.0
 
@@ -67,13 +68,6 @@ def holder_of(cluster: Mapping[str, object], name: str, broker_id: str) -> str:
     """Returns the address that a name server has for a name and an id (106); empty for none."""
     group = as_dict(as_dict(cluster.get("brokerAddrTable")).get(name))
     return as_text(as_dict(group.get("brokerAddrs")).get(broker_id))
-
-
-def settings_in(body: bytes) -> dict[str, str]:
-    """Returns the settings of a broker in the body of an answer (26)."""
-    lines = body.decode("utf-8", "replace").splitlines()
-    pairs = (line.partition("=") for line in lines if not line.startswith("#"))
-    return {key.strip(): value.strip() for key, sign, value in pairs if sign}
 
 
 async def _asked(client: Client, address: str, code: RequestCode) -> Command | None:

@@ -123,8 +123,9 @@ async def _filled(directory: Path, address: str, streams: int, settings: dict[st
 
 
 def _setting(config: bytes, key: str) -> str:
-    lines = config.decode("utf-8", "replace").splitlines()
-    found = dict(line.partition("=")[::2] for line in lines)
+    from mqcore.model.shown_settings import settings_in
+
+    found = settings_in(config)
     if key not in found:
         raise click.ClickException(f"the broker's settings have no {key}")
     return found[key]

@@ -154,7 +154,7 @@ impl<D: Disk> Dispatcher<D> {
     /// Name, position and lag of each follower.
     #[must_use]
     pub fn lags(&self) -> Vec<(&'static str, u64, u64)> {
-        let limit = self.files.dispatch_limit();
+        let limit = self.files.confirmed_end();
         self.followers
             .iter()
             .map(|f| {
@@ -181,7 +181,7 @@ impl<D: Disk> Dispatcher<D> {
     /// Reads the disk where the log is not mapped.
     pub fn step_lead(&self) -> Result<bool> {
         let _turn = self.turn.lock();
-        let limit = self.files.dispatch_limit();
+        let limit = self.files.confirmed_end();
         let Some(lead) = self.followers.first() else {
             return Ok(false);
         };
@@ -210,7 +210,7 @@ impl<D: Disk> Dispatcher<D> {
     /// Reads the disk where the log is not mapped.
     pub fn step(&self) -> Result<bool> {
         let _turn = self.turn.lock();
-        let limit = self.files.dispatch_limit();
+        let limit = self.files.confirmed_end();
         let start = self.files.chain.start();
         let at = |f: &Follower| f.position.load(Ordering::Acquire).max(start);
         // Readers first: the one that they see gets its round before a straggler gets one.
@@ -237,7 +237,7 @@ impl<D: Disk> Dispatcher<D> {
         for follower in &self.followers {
             follower.dispatch.end_round(lowest >= limit)?;
         }
-        let more = is_moving && lowest < self.files.dispatch_limit();
+        let more = is_moving && lowest < self.files.confirmed_end();
         if !more {
             *self.spare.lock() = Vec::new();
         }

@@ -11,9 +11,9 @@ from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.replication.connecting import connected
 from mqcore.broker.replication.protection import HA_TLS
 from mqcore.broker.replication.refilling import Offer, Refilling, offer_of
-from mqcore.broker.rivals import settings_in
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
+from mqcore.model.shown_settings import settings_in
 from mqcore.native import ReplicationSlave, ReplicationTls
 from mqcore.remoting import Client, RequestCode, expect
 
@@ -248,8 +248,7 @@ def ha_address_of(address: str, config: bytes) -> str:
         address: Where it answers requests.
         config: Its settings, a line each.
     """
-    lines = config.decode("utf-8", "replace").splitlines()
-    found = dict(line.partition("=")[::2] for line in lines)
+    found = settings_in(config)
     host, _, own_port = address.rpartition(":")
     # 0 is the port behind its own: `BrokerStartup`.
     port = found.get("haListenPort", "") or "0"

@@ -17,6 +17,7 @@ from mqcore.broker.state import BrokerState
 from mqcore.errors import BadJsonError, MQError
 from mqcore.model.reading import as_dict, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.shown_settings import settings_in
 from mqcore.remoting import Client, RequestCode, expect
 
 __all__ = ["MemberHosts", "host_of", "members_in", "plain", "second_host"]
@@ -150,11 +151,7 @@ def members_in(answer: Mapping[str, object], name: str) -> set[str]:
 
 def second_host(config: bytes) -> str:
     """Returns `brokerIP2` in the settings of a broker (26); empty for none."""
-    for line in config.decode("utf-8", "replace").splitlines():
-        key, _, value = line.partition("=")
-        if key.strip() == "brokerIP2":
-            return value.strip()
-    return ""
+    return settings_in(config).get("brokerIP2", "")
 
 
 def host_of(address: str) -> str:

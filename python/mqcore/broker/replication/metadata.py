@@ -30,6 +30,7 @@ from mqcore.broker.consumer_offsets import (
     OffsetTable,
     ahead_of,
     changed_since,
+    is_own,
     parse_offsets,
     split_key,
 )
@@ -78,8 +79,6 @@ _OFFSETS_PAUSE_TIMES = 20
 # As long as the log is waited for until progress counts: where it keeps up it is there at once.
 _COME_S = 2.0
 _COME_LOOK_S = 0.05
-# Groups of the broker itself: their offsets are how far it has delivered.
-_OWN_GROUPS = "CID_RMQ_SYS_"
 
 
 class MetadataSync:
@@ -128,7 +127,7 @@ class MetadataSync:
             self._committed = {
                 (key, queue_id)
                 for key, queues in self._offsets_left.items()
-                if not _is_own(key)
+                if not is_own(key)
                 for queue_id in queues
             }
         # What counts once the log has come so far.
@@ -295,7 +294,7 @@ class MetadataSync:
     async def _merge_offsets(self, body: bytes) -> None:
         """Takes the offsets of the master; what was committed here since the last time stays."""
         table = await asyncio.to_thread(parse_offsets, body)
-        own = {key: queues for key, queues in table.items() if _is_own(key)}
+        own = {key: queues for key, queues in table.items() if is_own(key)}
         rest = {key: table[key] for key in table.keys() - own.keys()}
         ahead = await asyncio.to_thread(self.follow_offsets, rest)
         self._own_offsets = own
@@ -315,7 +314,7 @@ class MetadataSync:
         between = changed_since(left, found) & changed_since(left, table)
         committed = self._committed | changed_since(found, self._offsets_left) | between
         # How far the broker itself has delivered is nothing that anybody commits at a slave.
-        committed = {each for each in committed if not _is_own(each[0])}
+        committed = {each for each in committed if not is_own(each[0])}
         ahead = ahead_of(left, table, self._offsets_taken, committed)
         self._offsets_left, self._committed = left, set(ahead)
         self._offsets_taken |= table
@@ -391,8 +390,3 @@ _HAS_NONE = {
     RequestCode.GET_ALL_DELAY_OFFSET: (ResponseCode.SYSTEM_ERROR,),
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
 }
-
-
-def _is_own(key: str) -> bool:
-    """Returns whether an offset is one of the broker itself, by its key `topic@group`."""
-    return key.partition(SEPARATOR)[2].startswith(_OWN_GROUPS)

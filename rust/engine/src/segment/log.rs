@@ -104,11 +104,11 @@ impl<D: Disk> LogFiles<D> {
         }
     }
 
-    /// End of what dispatch may hand to queues: with synchronous flush what is flushed (5.3's rule:
-    /// no consumer sees what power loss could take back), else what is readable; of a member no more than
-    /// what is confirmed.
+    /// End of what is confirmed, which dispatch may hand to queues: with synchronous flush what is flushed
+    /// (5.3's rule: no consumer, here or at a slave, sees what power loss could take back), else what is
+    /// readable; of a member no more than its group has confirmed.
     #[must_use]
-    pub fn dispatch_limit(&self) -> u64 {
+    pub fn confirmed_end(&self) -> u64 {
         let limit = if self.reads_flushed_only {
             self.positions.flushed.position()
         } else {
@@ -118,13 +118,6 @@ impl<D: Disk> LogFiles<D> {
         // nothing beyond it was given out without a bound.
         fence(Ordering::SeqCst);
         limit.min(self.confirmed.load(Ordering::Acquire))
-    }
-
-    /// End of what is confirmed: where readers must stop, or the end of the log. With synchronous flush nothing
-    /// is that the disk here has not: a slave would let its readers see what this log may lose.
-    #[must_use]
-    pub fn confirmed_end(&self) -> u64 {
-        self.dispatch_limit()
     }
 
     /// Latches the first failure and wakes everyone who waits for what cannot come any more.

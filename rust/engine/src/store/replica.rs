@@ -178,7 +178,7 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     pub fn confirm(&self, end: Option<u64>) {
         let bound = end.unwrap_or(u64::MAX);
         let before = self.files.confirmed.swap(bound, Ordering::AcqRel);
-        // See `LogFiles::dispatch_limit`: who looks at the end of the log now sees all that was given out.
+        // See `LogFiles::confirmed_end`: who looks at the end of the log now sees all that was given out.
         fence(Ordering::SeqCst);
         if bound > before {
             self.files.signals.dispatch.notify();

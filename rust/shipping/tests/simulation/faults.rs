@@ -163,7 +163,7 @@ impl World {
 
     fn step_clock(&mut self, node: usize) {
         self.count.clock_steps += 1;
-        let clock = &self.nodes[node].clock;
+        let clock = &self.nodes[node].time.clock;
         let by_ms = self.dice.pick(&[-3_600_000, -500, 500, 3_600_000]);
         clock.set_wall_ms(clock.now_ms() + by_ms);
     }
@@ -216,7 +216,7 @@ impl World {
         self.count.emptied += 1;
         self.crash(node, false)?;
         let known = &mut self.nodes[node];
-        known.twin = TwinDisk::with_clock(known.clock.clone());
+        known.twin = TwinDisk::with_clock(known.time.clock.clone());
         known.has_lost_power = false;
         self.ledger.emptied(node);
         self.trace.line(|| format!("node {node} is emptied"));

@@ -13,6 +13,7 @@
 mod copying;
 mod count;
 mod dice;
+mod drift;
 mod duties;
 mod ending;
 mod faults;

@@ -2,7 +2,6 @@
 //! code of production: the store, the slaves of a master, the follower of a slave.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use mqcore_engine::clock::ManualClock;
 use mqcore_engine::config::StoreConfig;
@@ -14,13 +13,11 @@ use mqcore_replica::RecordWalk;
 use mqcore_shipping::{Slaves, walk_of};
 
 use super::copying::Copying;
+use super::drift::DriftingClock;
 use super::network::Wire;
 use super::options::Options;
 
 pub(crate) type SimStore = Store<TwinDisk, ManualClock>;
-
-/// The wall time at which each history begins.
-const START_MS: i64 = 1_795_249_596_000;
 
 /// What a process does.
 pub(crate) enum Duty {
@@ -53,10 +50,7 @@ pub(crate) struct Process {
 /// A replica.
 pub(crate) struct Node {
     pub(crate) twin: TwinDisk,
-    pub(crate) clock: ManualClock,
-    drift_ppm: i64,
-    clock_ms: u64,
-    lag_millionths: u64,
+    pub(crate) time: DriftingClock,
     pub(crate) config: StoreConfig,
     /// Counts processes, so that what was planned for an earlier one is left out.
     pub(crate) incarnation: u32,
@@ -74,13 +68,10 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(options: &Options, replica: usize) -> Self {
-        let clock = ManualClock::at(START_MS + options.drift_ppm[replica] * 10);
+        let time = DriftingClock::new(options.drift_ppm[replica]);
         Self {
-            twin: TwinDisk::with_clock(clock.clone()),
-            clock,
-            drift_ppm: options.drift_ppm[replica],
-            clock_ms: 0,
-            lag_millionths: 0,
+            twin: TwinDisk::with_clock(time.clock.clone()),
+            time,
             config: options.config(replica),
             incarnation: 0,
             process: None,
@@ -92,20 +83,9 @@ impl Node {
         }
     }
 
-    /// Brings the clock up to the true time.
-    pub(crate) fn pass_to(&mut self, now_ms: u64) {
-        let passed_ms = now_ms.saturating_sub(self.clock_ms);
-        self.clock_ms = now_ms;
-        let rate = 1_000_000u64.saturating_add_signed(self.drift_ppm);
-        let millionths = self.lag_millionths + passed_ms * rate;
-        self.lag_millionths = millionths % 1_000_000;
-        self.clock
-            .advance(Duration::from_millis(millionths / 1_000_000));
-    }
-
     /// Opens the store.
     pub(crate) fn open(&self) -> Result<Arc<SimStore>> {
-        let (disk, clock) = (self.twin.clone(), self.clock.clone());
+        let (disk, clock) = (self.twin.clone(), self.time.clock.clone());
         Store::open(disk, clock, self.config.clone(), OpenHow::RefuseDamage).map(Arc::new)
     }
 

@@ -26,7 +26,7 @@ impl Reports {
         self.0.borrow_mut().clear();
     }
 
-    fn take(&self) -> Vec<(Pair, u64)> {
+    pub(crate) fn take(&self) -> Vec<(Pair, u64)> {
         std::mem::take(&mut self.0.borrow_mut())
     }
 }

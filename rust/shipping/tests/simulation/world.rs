@@ -217,7 +217,7 @@ impl World {
             self.plan(in_ms, event);
             return Ok(());
         }
-        self.nodes[node].pass_to(self.now_ms);
+        self.nodes[node].time.pass_to(self.now_ms);
         let done = does(self, node);
         if self.has_met_stop(node) {
             return self.die_inside(node);
@@ -237,7 +237,7 @@ impl World {
         }
         let now_ms = self.now_ms;
         let known = &mut self.nodes[node];
-        known.pass_to(now_ms);
+        known.time.pass_to(now_ms);
         known.incarnation += 1;
         known.turn_at_ms = None;
         known.paused_until_ms = 0;
@@ -319,7 +319,7 @@ impl World {
 
     /// The master takes a connection.
     pub(crate) fn accept(&mut self, address: String, wire: super::network::Wire) {
-        self.nodes[0].pass_to(self.now_ms);
+        self.nodes[0].time.pass_to(self.now_ms);
         let now_ms = self.elapsed_ms(0);
         if let Some(process) = &mut self.nodes[0].process
             && let Duty::Master(slaves) = &mut process.duty
@@ -343,7 +343,7 @@ impl World {
         if !is_up || !self.is_loaded {
             return Ok(());
         }
-        self.nodes[0].pass_to(self.now_ms);
+        self.nodes[0].time.pass_to(self.now_ms);
         for _ in 0..self.dice.between(1, 4) {
             self.send()?;
             if self.nodes[0].process.is_none() {

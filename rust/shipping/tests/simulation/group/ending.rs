@@ -142,7 +142,7 @@ impl World {
         self.count.emptied += 1;
         self.crash(broker, false)?;
         let node = &mut self.nodes[broker];
-        node.twin = TwinDisk::with_clock(node.clock.clone());
+        node.twin = TwinDisk::with_clock(node.time.clock.clone());
         node.delays.fill(0);
         node.kept_delays.fill(0);
         Ok(())

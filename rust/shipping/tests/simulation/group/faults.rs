@@ -222,7 +222,7 @@ impl World {
 
     fn step_clock(&mut self, broker: usize) {
         self.count.clock_steps += 1;
-        let clock = &self.nodes[broker].clock;
+        let clock = &self.nodes[broker].time.clock;
         let by_ms = self.dice.pick(&[-3_600_000, -500, 500, 3_600_000]);
         clock.set_wall_ms(clock.now_ms() + by_ms);
     }

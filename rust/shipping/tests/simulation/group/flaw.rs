@@ -16,11 +16,12 @@ use std::path::PathBuf;
 
 use super::node::{Link, Role};
 use super::options::Options;
-use super::watch::Frames;
+
 use super::world::World;
 use crate::ledger::Checked;
 use crate::network::{Pair, Side, Tap};
 use crate::options::SEGMENT_BYTES;
+use crate::watch::Reports;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,7 +193,7 @@ struct Stream {
 }
 
 /// Looks at all that is written: reports are noted, and a flaw of the stream is planted.
-pub(crate) fn tap(flaw: Option<Flaw>, frames: &Frames) -> Tap {
+pub(crate) fn tap(flaw: Option<Flaw>, frames: &Reports) -> Tap {
     let frames = frames.clone();
     let mut streams: BTreeMap<(Pair, bool), Stream> = BTreeMap::new();
     Box::new(move |pair, side, bytes| {
@@ -210,7 +211,7 @@ pub(crate) fn tap(flaw: Option<Flaw>, frames: &Frames) -> Tap {
 }
 
 impl Stream {
-    fn note_reports(&mut self, pair: Pair, bytes: &[u8], frames: &Frames) {
+    fn note_reports(&mut self, pair: Pair, bytes: &[u8], frames: &Reports) {
         for byte in bytes {
             self.head.push(*byte);
             if !self.is_introduced {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use mqcore_engine::clock::{Clock, ManualClock};
 use mqcore_engine::config::StoreConfig;
@@ -20,11 +19,10 @@ use super::ledger::Acked;
 use super::letters::Purpose;
 use super::member::{Member, Order};
 use super::options::{LEVELS, Options};
+use crate::drift::DriftingClock;
 use crate::network::Wire;
 use crate::node::SimStore;
 
-/// The wall time at which each history begins.
-const START_MS: i64 = 1_795_249_596_000;
 /// Below the root of the store, as brokers have it.
 const EPOCH_FILE: &str = "/store/epochFileCheckpoint";
 
@@ -93,10 +91,7 @@ pub(crate) struct Process {
 /// A broker.
 pub(crate) struct Node {
     pub(crate) twin: TwinDisk,
-    pub(crate) clock: ManualClock,
-    drift_ppm: i64,
-    clock_ms: u64,
-    lag_millionths: u64,
+    pub(crate) time: DriftingClock,
     pub(crate) config: StoreConfig,
     /// What its file of its id has.
     pub(crate) identity: Option<i64>,
@@ -121,13 +116,10 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(options: &Options, broker: usize) -> Self {
-        let clock = ManualClock::at(START_MS + options.drift_ppm[broker] * 10);
+        let time = DriftingClock::new(options.drift_ppm[broker]);
         Self {
-            twin: TwinDisk::with_clock(clock.clone()),
-            clock,
-            drift_ppm: options.drift_ppm[broker],
-            clock_ms: 0,
-            lag_millionths: 0,
+            twin: TwinDisk::with_clock(time.clock.clone()),
+            time,
             config: options.config(broker),
             identity: None,
             delays: [0; LEVELS],
@@ -145,20 +137,9 @@ impl Node {
         }
     }
 
-    /// Brings the clock up to the true time.
-    pub(crate) fn pass_to(&mut self, now_ms: u64) {
-        let passed_ms = now_ms.saturating_sub(self.clock_ms);
-        self.clock_ms = now_ms;
-        let rate = 1_000_000u64.saturating_add_signed(self.drift_ppm);
-        let millionths = self.lag_millionths + passed_ms * rate;
-        self.lag_millionths = millionths % 1_000_000;
-        self.clock
-            .advance(Duration::from_millis(millionths / 1_000_000));
-    }
-
     /// Opens the store and its file of epochs.
     pub(crate) fn open(&self, how: OpenHow) -> Result<Opened> {
-        let (disk, clock) = (self.twin.clone(), self.clock.clone());
+        let (disk, clock) = (self.twin.clone(), self.time.clock.clone());
         let store = Arc::new(Store::open(disk, clock, self.config.clone(), how)?);
         let epochs = Arc::new(Epochs::open(&store, EPOCH_FILE.as_ref())?);
         let confirmed = store.replica().confirmed();
@@ -176,7 +157,7 @@ impl Node {
 
     /// Its wall time.
     pub(crate) fn now_ms(&self) -> i64 {
-        Clock::now_ms(&self.clock)
+        Clock::now_ms(&self.time.clock)
     }
 
     pub(crate) fn opened(&self) -> Option<&Opened> {

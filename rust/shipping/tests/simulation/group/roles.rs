@@ -329,7 +329,7 @@ impl World {
             }));
             opened.role = Role::Slave { master, link };
         }
-        self.nodes[master].pass_to(now_ms);
+        self.nodes[master].time.pass_to(now_ms);
         if let Some(opened) = self.nodes[master].opened_mut()
             && let Role::Master { slaves, .. } = &mut opened.role
         {

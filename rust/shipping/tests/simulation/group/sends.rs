@@ -69,7 +69,7 @@ impl World {
                 continue;
             }
             let now_ms = self.now_ms;
-            self.nodes[broker].pass_to(now_ms);
+            self.nodes[broker].time.pass_to(now_ms);
             for _ in 0..self.dice.between(1, 4) {
                 self.send(broker)?;
                 if self.nodes[broker].opened().is_none() {

@@ -32,7 +32,7 @@ impl World {
         }
         let now_ms = self.now_ms;
         let known = &mut self.nodes[broker];
-        known.pass_to(now_ms);
+        known.time.pass_to(now_ms);
         known.incarnation += 1;
         known.paused_until_ms = 0;
         let times_ms = (self.options.heartbeat_ms, self.options.replicas_ms);

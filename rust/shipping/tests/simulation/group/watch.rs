@@ -1,8 +1,6 @@
 //! The looks behind every step: logs, marks, reports, queues, the set. What does not hold is given back in
 //! words, and ends the history.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use mqcore_engine::store::OpenHow;
@@ -12,26 +10,7 @@ use super::flaw::Flaw;
 use super::sends::QUEUES;
 use super::world::World;
 use crate::ledger::{Checked, demand};
-use crate::network::Pair;
 use crate::node::{SimStore, log_bytes};
-
-/// Reports that slaves have written and nobody has looked at yet; shared with the tap of the network.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Frames(Rc<RefCell<Vec<(Pair, u64)>>>);
-
-impl Frames {
-    pub(crate) fn push(&self, pair: Pair, report: u64) {
-        self.0.borrow_mut().push((pair, report));
-    }
-
-    pub(crate) fn clear(&self) {
-        self.0.borrow_mut().clear();
-    }
-
-    fn take(&self) -> Vec<(Pair, u64)> {
-        std::mem::take(&mut self.0.borrow_mut())
-    }
-}
 
 impl World {
     /// Looks at everything that a step may have changed.

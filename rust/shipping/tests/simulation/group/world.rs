@@ -12,12 +12,12 @@ use super::ledger::Ledger;
 use super::letters::{Letter, Letters, Party};
 use super::node::Node;
 use super::options::Options;
-use super::watch::Frames;
 use crate::dice::Dice;
 use crate::ledger::{Checked, demand};
 use crate::network::{Network, Pair, Side};
 use crate::run::History;
 use crate::trace::Trace;
+use crate::watch::Reports;
 
 /// What is planned. A broker goes with the process, or the open of its store, that it is planned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) is_faulty: bool,
     pub(crate) is_loaded: bool,
-    pub(crate) frames: Frames,
+    pub(crate) frames: Reports,
     pub(crate) sent_number: u64,
     /// The number of the set that was looked at last.
     pub(crate) set_seen: (i32, i32),
@@ -113,7 +113,7 @@ impl World {
             trace: Trace::new(keeps_trace),
             is_faulty: true,
             is_loaded: true,
-            frames: Frames::default(),
+            frames: Reports::default(),
             sent_number: 0,
             set_seen: (-1, -1),
             options,
@@ -287,7 +287,7 @@ impl World {
             self.plan(in_ms, event);
             return Ok(());
         }
-        known.pass_to(self.now_ms);
+        known.time.pass_to(self.now_ms);
         let done = does(self, broker);
         if self.has_met_stop(broker) {
             return self.die_inside(broker);
