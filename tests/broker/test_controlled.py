@@ -139,7 +139,7 @@ def dispatcher_of(controller: ScriptedController) -> Dispatcher:
 
 @contextlib.asynccontextmanager
 async def members(root: Path, papers: Papers | None = None) -> AsyncIterator[Members]:
-    """A controller and a name server, with TLS alone by `papers`; members are started by the test."""
+    """A controller and a name server, with TLS alone where papers are given; no member yet."""
     controller = ScriptedController()
     server = Server(dispatcher_of(controller))
     tls = None if papers is None else papers.serving()

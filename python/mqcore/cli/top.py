@@ -46,7 +46,9 @@ class _Watch:
     async def _replication(self) -> "list[tuple[str, str, ReplicationStatus]]":
         """Returns name, address and replication of every broker that reports it."""
         cluster = await self._admin.brokers.cluster()
-        known = [(name, address) for name, all_ in cluster.brokers.items() for address in all_.values()]
+        known = [
+            (name, address) for name, all_ in cluster.brokers.items() for address in all_.values()
+        ]
 
         async def one(each: tuple[str, str]) -> "ReplicationStatus | None":
             try:
@@ -229,7 +231,7 @@ async def _watched(cluster: Cluster, interval_s: float, count: int | None) -> No
 @click.option("--count", type=click.IntRange(1), help="End after so many looks.")
 @cluster_options
 def top(cluster: Cluster, interval_s: float, count: int | None) -> None:
-    """Watch topics, groups and slaves: rates, messages, lag, refills. Ctrl-C ends it with exit code 0.
+    """Watch topics, groups, slaves: rates, messages, lag, refills. Ctrl-C ends it with exit code 0.
 
     With --json, one object per look and line.
     """

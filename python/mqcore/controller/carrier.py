@@ -5,6 +5,7 @@ Knows no message: what `ControllerNode` gives goes to its peer, and what the pee
 
 import asyncio
 import logging
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 
 from mqcore.controller.peers import Peers

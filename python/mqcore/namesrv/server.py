@@ -29,6 +29,7 @@ from mqcore.remoting import (
     TcpAddress,
     limits_of,
     listen_as,
+    outgoing_tls_of,
 )
 
 __all__ = ["NameServer"]

@@ -2616,7 +2616,8 @@ class ReplicationTls:
         Args:
             certificate: The chain, PEM, leaf first.
             key: The private key, PEM, without a password.
-            trusted: Authorities, PEM, of the certificate that a slave must show; None asks for none.
+            trusted: Authorities, PEM, of the certificate that a slave must show; None asks for
+                none.
             takes_plain: Whether a connection without TLS is served too.
 
         Raises:

@@ -175,7 +175,11 @@ def outgoing_tls_of(settings: OutgoingLike) -> ssl.SSLContext | None:
     """
     if not settings.uses_tls:
         return None
-    own = (settings.tls_client_certificate, settings.tls_client_key, settings.tls_client_key_password)
+    own = (
+        settings.tls_client_certificate,
+        settings.tls_client_key,
+        settings.tls_client_key_password,
+    )
     if not settings.tls_client_certificate:
         own = (settings.tls_certificate, settings.tls_key, settings.tls_key_password)
     certificate, key, password = own

@@ -84,9 +84,8 @@ impl<D: Disk, C: Clock> Filling<D, C> {
             .name("mq-fill".to_owned())
             .spawn(move || {
                 let shaken = stream.shake_hands();
-                let ran = shaken.and_then(|()| {
-                    refill.run(&mut stream, || is_stopping.load(Ordering::Acquire))
-                });
+                let ran = shaken
+                    .and_then(|()| refill.run(&mut stream, || is_stopping.load(Ordering::Acquire)));
                 let _closed = stream.socket().shutdown(Shutdown::Both);
                 ended.push(&address, ran.err().unwrap_or_default());
             });

@@ -267,10 +267,7 @@ impl<D: Disk, C: Clock> Run<D, C> {
             Ok(0) => return Err("the master has closed the connection".to_owned()),
             Ok(len) => len,
             Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::Interrupted | ErrorKind::WouldBlock
-                ) =>
+                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) =>
             {
                 return Ok(());
             }

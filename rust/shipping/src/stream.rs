@@ -73,7 +73,11 @@ impl Stream {
     ///
     /// # Errors
     /// The address cannot be that of a protected one.
-    pub fn new(socket: TcpStream, address: &str, how: &Protection) -> std::result::Result<Self, String> {
+    pub fn new(
+        socket: TcpStream,
+        address: &str,
+        how: &Protection,
+    ) -> std::result::Result<Self, String> {
         let state = match how.begin(address)? {
             Begin::Plain => State::Plain,
             Begin::FirstByte {

@@ -114,11 +114,9 @@ impl Protection {
             None => builder.with_no_client_auth(),
             Some(own) => {
                 let (chain, key) = parsed(own)?;
-                builder
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|error| {
-                        format!("the certificate cannot be used with the key: {error}")
-                    })?
+                builder.with_client_auth_cert(chain, key).map_err(|error| {
+                    format!("the certificate cannot be used with the key: {error}")
+                })?
             }
         };
         Ok(Self(Kind::Asking(Arc::new(config))))

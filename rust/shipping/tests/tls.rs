@@ -47,11 +47,13 @@ fn ends() -> (Stream, Stream) {
             slave.shake_hands().unwrap();
             slave.write_all(b"x").unwrap();
         });
-        until("the first byte has come", || match master.read(&mut [0; 9]) {
-            Ok(len) => len == 1,
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::WouldBlock);
-                false
+        until("the first byte has come", || {
+            match master.read(&mut [0; 9]) {
+                Ok(len) => len == 1,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    false
+                }
             }
         });
         shaking.join().unwrap();
@@ -86,7 +88,9 @@ fn a_read_that_is_not_filled_has_given_all_that_came() {
     assert_eq!(master.read(&mut into).unwrap(), 70);
     assert!(!master.has_buffered());
     drop(slave);
-    until("the end is seen", || matches!(master.read(&mut into), Ok(0)));
+    until("the end is seen", || {
+        matches!(master.read(&mut into), Ok(0))
+    });
 }
 
 #[test]
@@ -133,14 +137,12 @@ fn slaves_over_tls_become_equal_and_go_on_after_each_end() {
             let (near, far) = pair();
             let address = format!("slave {number}");
             let (theirs, ours) = (serving(MASTER), asking(Some(SLAVE)));
-            master
-                .add_who(&address, far.into(), true, &theirs)
-                .unwrap();
+            master.add_who(&address, far.into(), true, &theirs).unwrap();
             slave
                 .follow_protected(ADDRESS, near.into(), false, &ours)
                 .unwrap();
         }
-        let end = put(&store, 1_000);
+        let end = put(&store, 300);
         if round % 2 == 0 {
             for slave in &slaves {
                 slave.stop();
@@ -296,7 +298,10 @@ fn whoever_is_not_who_he_should_be_is_refused_in_words_and_acknowledges_nothing(
             .follow_protected(address, near.into(), false, &ours)
             .unwrap();
         let said = first_end(slave.ended());
-        assert!(said.contains(at_slave) || said.contains("reset"), "{said} {at_slave}");
+        assert!(
+            said.contains(at_slave) || said.contains("reset"),
+            "{said} {at_slave}"
+        );
         let said = first_end(master.ended());
         assert!(said.contains(at_master), "{said} {at_master}");
         assert_eq!(copy.replica().appended(), 0);
@@ -309,7 +314,11 @@ fn whoever_is_not_who_he_should_be_is_refused_in_words_and_acknowledges_nothing(
 
 #[test]
 fn a_master_for_a_change_over_takes_both() {
-    let (one, two, three) = (Dir::new("tls-both-1"), Dir::new("tls-both-2"), Dir::new("tls-both-3"));
+    let (one, two, three) = (
+        Dir::new("tls-both-1"),
+        Dir::new("tls-both-2"),
+        Dir::new("tls-both-3"),
+    );
     let store = open(&one.0, "ASYNC_FLUSH");
     let end = put(&store, 500);
     let master = Master::start(Arc::clone(&store), HOW).unwrap();

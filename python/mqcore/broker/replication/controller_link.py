@@ -172,9 +172,9 @@ class ControllerLink:
         self._logged = now
         if membership.rival:
             _log.error(
-                "%s. Nothing is stored here. Stop one of the two; where this directory is a copy of "
-                "the other one, stop this broker, and start it again after `rm %s`: it gets an id "
-                "of its own then",
+                "%s. Nothing is stored here. Stop one of the two; where this directory is a copy "
+                "of the other one, stop this broker, and start it again after `rm %s`: it gets an "
+                "id of its own then",
                 membership.why,
                 shlex.quote(str(self._files.path)),
             )

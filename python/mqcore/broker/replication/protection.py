@@ -111,4 +111,6 @@ class _End:
             raise TlsError(f"{error.filename}: {error.strerror}") from error
         except ValueError as error:
             names = ", ".join(map(str, self._paths))
-            raise TlsError(f"TLS of the port for slaves cannot be used: {error} ({names})") from error
+            raise TlsError(
+                f"TLS of the port for slaves cannot be used: {error} ({names})"
+            ) from error
