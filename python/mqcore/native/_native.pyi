@@ -110,6 +110,7 @@ __all__ = [
     "TransactionCount",
     "UnitExtension",
     "VerifyProgress",
+    "bad_record_at",
     "compress",
     "decode_records",
     "decompress",
@@ -124,6 +125,7 @@ __all__ = [
     "queue_units",
     "rebuild",
     "replace_bad_record",
+    "replace_record",
     "settings",
     "sql_fault",
     "stored_units",
@@ -168,6 +170,18 @@ def queue_units(data: Buffer, first_queue_offset: int) -> ColumnBatch:
 def index_capacity(folder: str, slots: int, entries: int) -> IndexCapacity | None:
     """Returns how much index files hold. See `mqcore.native.inspection.index_capacity`."""
 
+def bad_record_at(store: NativeStore, physical_offset: int) -> BadRecord | None:
+    """Returns the bad record that begins at a place of an open store.
+
+    Args:
+        store: The store.
+        physical_offset: Where a record begins.
+
+    Returns:
+        The bad record, with whole ones behind it; None where none begins there. Reads the file of
+        the log up to there.
+    """
+
 def next_bad_record(settings: dict[str, str], physical_offset: int) -> BadRecord | None:
     """Returns the first bad record. See `mqcore.native.inspection.next_bad_record`."""
 
@@ -183,6 +197,25 @@ def replace_bad_record(
     is_dry: bool,
 ) -> str:
     """Replaces a bad record. See `mqcore.native.inspection.replace_bad_record`."""
+
+def replace_record(
+    store: NativeStore, physical_offset: int, record: bytes, around: list[tuple[int, bytes]]
+) -> str:
+    """Puts a record of another replica in place of a bad one of an open store.
+
+    Args:
+        store: The store.
+        physical_offset: Where the bad record begins.
+        record: What the other replica has there.
+        around: What it has at `before` and `next_whole` of the bad record.
+
+    Returns:
+        The path at which the bad bytes are kept.
+
+    Raises:
+        NotWritableError: The replicas differ in more than that record, theirs is none of this
+            place, the place is beyond what is confirmed, or its file is mapped: it is too new.
+    """
 
 def settings() -> dict[str, str]:
     """Returns every key that a store knows, with its default."""

@@ -22,7 +22,7 @@
 //! | `membership` | the classes of a replica under a controller |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
-//! | `bad_records` | the functions over bad records of a closed store |
+//! | `bad_records` | the functions over bad records of a store |
 //! | `many` | the columns of `append_many` |
 //! | `appending` | whether the GIL is kept for an append, and the wait that ends it |
 //! | `batch` | records in log order, with columns |
@@ -105,7 +105,9 @@ mod _native {
     #[pymodule_export]
     use crate::answers::{Appended, Drained, GetResult, OffsetRange};
     #[pymodule_export]
-    use crate::bad_records::{BadRecord, next_bad_record, replace_bad_record};
+    use crate::bad_records::{
+        BadRecord, bad_record_at, next_bad_record, replace_bad_record, replace_record,
+    };
     #[pymodule_export]
     use crate::batch::{Blank, RecordBatch, Scan, decode_records};
     #[pymodule_export]
