@@ -1,5 +1,6 @@
-"""Brokers, name server and controller as processes that speak TLS alone, with one another and at the
-port for slaves; and an official slave, which cannot.
+"""Processes that speak TLS alone, with one another and at the port for slaves.
+
+An official slave cannot: it is refused in words, or served plain where the mode is permissive.
 """
 
 from pathlib import Path
