@@ -502,3 +502,29 @@ def test_a_broker_that_moved_waits_until_it_is_known_that_nobody_is_where_it_was
     life.run(life.now_ms + 4_000)
     assert life.membership.rival == ""
     assert controller.group.addresses == {1: "host9:10911"}
+
+
+def test_a_broker_that_starts_again_in_the_set_keeps_its_id() -> None:
+    controller = ScriptedController()
+    running(controller)
+    running(controller, 2)
+    controller.group.members = SyncStateSet((1, 2), 2)
+    for number in (1, 2):
+        again = Life(controller, number, identity=Identity("c", "b", number))
+        again.run(2_000)
+        assert again.membership.identity == Identity("c", "b", number)
+        assert again.took(ForgetIdentity) == []
+        assert again.membership.phase is Phase.RUNNING
+
+
+def test_a_copy_of_a_broker_is_refused_before_it_is_given_another_id() -> None:
+    controller = ScriptedController()
+    running(controller)
+    running(controller, 2)
+    controller.group.members = SyncStateSet((1, 2), 2)
+    life = rival_of(controller, 1)
+    life.membership.is_suspect = True
+    holder_asked(life, Answer(0, "", {}, compact({"brokerId": 1, "brokerName": "b"})))
+    life.run(10_000)
+    assert life.membership.rival == "host1:10911"
+    assert life.orders == []

@@ -67,6 +67,7 @@ def test_it_is_fetched_from_the_other_one_and_served_again(rotten: str, tmp_path
                 await broken.settled()
                 state = broken.broker.state
                 await until(lambda: state.topics.find("T") is not None)
+                await until(lambda: state.store.stats().flushed > 3 * FILE)
                 at = await asyncio.to_thread(place_of, tmp_path / rotten, 50)
                 before = (tmp_path / rotten / "commitlog" / f"{0:020}").read_bytes()
                 spoil(tmp_path / rotten, at + 150)

@@ -5,62 +5,57 @@ from pathlib import Path
 
 import pytest
 
-from interop.controlled import NAME, Group, group
+from interop.elected import SAFE, Broker, group
 from interop.patience import eventually
 from interop.processes import free_port
 from interop.replicated import log_of
-from interop.servers import OURS, Program, Software, official_software
+from interop.servers import BROKER_NAME, OURS, Program, Software, official_software
 
 
-def a_copy(them: Group, number: int) -> tuple[Program, Path]:
+def a_copy(of: Broker, home: Path) -> tuple[Program, Path]:
     """Returns a broker over a copy of the directory of one that runs, at ports of its own."""
-    home = them.root / f"copy-of-{number}"
     store = home / "store"
-    running = them.brokers[number]
-    source = Path(running.settings["storePathRootDir"])
-    shutil.copytree(source, store, ignore=shutil.ignore_patterns("lock"))
-    port = free_port()
+    shutil.copytree(of.store, store, ignore=shutil.ignore_patterns("lock"))
     settings = {
-        **running.settings,
-        "haListenPort": str(port + 1),
+        **of.program.settings,
         "storePathRootDir": str(store),
         "storePathCommitLog": str(store / "commitlog"),
     }
-    return Program(OURS, "broker", home, port, settings), store
+    return Program(OURS, "broker", home, free_port(), settings), store
 
 
-@pytest.mark.parametrize("version", ["ours", "5.3.3"])
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("whose", ["ours", "5.3.3"])
+@pytest.mark.parametrize("is_master", [True, False])
 def test_a_copy_beside_the_original_is_refused_with_the_command_that_repairs(
-    version: str, number: int, tmp_path: Path
+    whose: str, is_master: bool, tmp_path: Path
 ) -> None:
-    software: Software = OURS if version == "ours" else official_software(version)
-    with group(software, OURS, tmp_path) as them:
-        for each in (1, 2):
-            them.start(each)
-        them.until_in_sync({1, 2})
-        them.send(200)
-        before = them.state()
-        copy, store = a_copy(them, number)
+    controller: Software = OURS if whose == "ours" else official_software(whose)
+    with group([OURS, OURS], tmp_path, SAFE, controller=controller) as them:
+        master = them.master()
+        them.wait_for_in_sync(2)
+        assert them.send(master, 200) == 200
+        original = next(each for each in them.brokers if (each is master) is is_master)
+        copy, store = a_copy(original, tmp_path / "copy")
+        own_id = (store / "brokerIdentity").read_text().rpartition("#")[2]
         kept = log_of(store)
+        before = them.replicas()
         copy.start()
         try:
             told = eventually(copy.printed, lambda text: "has the id" in text)
-            address = them.brokers[number].address
-            assert f"{address} has the id {number} of {NAME} already" in told, told
+            words = f"{original.address} has the id {own_id} of {BROKER_NAME} already"
+            assert words in told, told
             assert f"rm {store / 'brokerIdentity'}" in told
             # The original goes on, and the copy is nowhere.
-            them.send(50)
-            state = them.state()
-            assert state["masterBrokerId"] == before["masterBrokerId"]
-            assert copy.address not in str(state)
-            them.until_in_sync({1, 2})
+            assert them.send(master, 50) == 50
+            after = them.replicas()
+            assert after["masterAddress"] == before["masterAddress"]
+            assert copy.address not in str(after)
             now = log_of(store)
             assert {name: now[name] for name in kept} == kept, "nothing was written"
             # The command that it names repairs it.
             copy.stop()
             (store / "brokerIdentity").unlink()
             copy.start()
-            them.until_in_sync({1, 2, 3})
+            them.wait_for_in_sync(3)
         finally:
             copy.kill()

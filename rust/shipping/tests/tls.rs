@@ -207,19 +207,19 @@ fn whole_files_are_copied_over_tls() {
     store.close().unwrap();
 }
 
-#[test]
-fn whoever_is_not_who_he_should_be_is_refused_in_words_and_acknowledges_nothing() {
-    let (one, two) = (Dir::new("tls-refused-1"), Dir::new("tls-refused-2"));
-    let store = open(&one.0, "ASYNC_FLUSH");
-    put(&store, 100);
-    let master = Master::start(Arc::clone(&store), HOW).unwrap();
-    let copy = open(&two.0, "ASYNC_FLUSH");
-    let slave = Slave::new(Arc::clone(&copy), HOW.timing).unwrap();
-    let ca = Some(AUTHORITY);
+/// Who serves, who asks, by which address; what the slave says, and what the master.
+type Refusal = (
+    Protection,
+    Protection,
+    &'static str,
+    &'static str,
+    &'static str,
+);
+
+fn refusals() -> [Refusal; 10] {
     let of_others = Protection::asking(STRANGER, Some(in_one(SLAVE))).unwrap();
     let open_to_all = Protection::serving(in_one(MASTER), None, false).unwrap();
-    // Who serves, who asks, by which address; what the slave says, and what the master.
-    let cases = [
+    [
         (
             serving(EXPIRED),
             asking(Some(SLAVE)),
@@ -270,7 +270,7 @@ fn whoever_is_not_who_he_should_be_is_refused_in_words_and_acknowledges_nothing(
             "it has expired",
         ),
         (
-            Protection::serving(in_one(MASTER), ca, false).unwrap(),
+            serving(MASTER),
             Protection::plain(),
             ADDRESS,
             "closed",
@@ -290,8 +290,18 @@ fn whoever_is_not_who_he_should_be_is_refused_in_words_and_acknowledges_nothing(
             "closed",
             "it speaks no TLS",
         ),
-    ];
-    for (theirs, ours, address, at_slave, at_master) in cases {
+    ]
+}
+
+#[test]
+fn whoever_is_not_who_he_should_be_is_refused_in_words_and_acknowledges_nothing() {
+    let (one, two) = (Dir::new("tls-refused-1"), Dir::new("tls-refused-2"));
+    let store = open(&one.0, "ASYNC_FLUSH");
+    put(&store, 100);
+    let master = Master::start(Arc::clone(&store), HOW).unwrap();
+    let copy = open(&two.0, "ASYNC_FLUSH");
+    let slave = Slave::new(Arc::clone(&copy), HOW.timing).unwrap();
+    for (theirs, ours, address, at_slave, at_master) in refusals() {
         let (near, far) = pair();
         master.add_who("slave", far.into(), true, &theirs).unwrap();
         slave

@@ -319,17 +319,19 @@ class Membership:
         if answer.code != ResponseCode.SUCCESS:
             self._due_ms[Purpose.SETS] = now_ms + _RETRY_MS
             return False
-        self.is_suspect = False
-        in_sync = answer.living_in_sync(self.member.name)
         own_id = -1 if self.identity is None else self.identity.broker_id
+        if not self._is_sole:
+            address = answer.living_address(self.member.name, own_id)
+            if address not in ("", self.member.address):
+                self._holder = address
+                return True
+            self._is_sole = True
+        is_suspect, self.is_suspect = self.is_suspect, False
+        in_sync = answer.living_in_sync(self.member.name)
         others = [each for each, is_alive in in_sync.items() if is_alive and each != own_id]
-        if own_id in in_sync and others:
+        if is_suspect and own_id in in_sync and others:
             self.identity = None
             self._orders.append(ForgetIdentity())
-            return True
-        address = answer.living_address(self.member.name, own_id)
-        self._holder = address if address != self.member.address else ""
-        self._is_sole = not self._holder
         return True
 
     def _hear_holder(self, answer: Answer | None, now_ms: int) -> None:
