@@ -219,77 +219,53 @@ type Refusal = (
 fn refusals() -> [Refusal; 10] {
     let of_others = Protection::asking(STRANGER, Some(in_one(SLAVE))).unwrap();
     let open_to_all = Protection::serving(in_one(MASTER), None, false).unwrap();
+    let ours = || asking(Some(SLAVE));
+    let plain = Protection::plain;
+    let (untrusted, not_trusted) = ("authority that is trusted here", "authority that it trusts");
+    let (expired, we_expired) = ("it has expired", "our certificate has expired");
+    let no_tls = "it speaks no TLS";
+    let other_host = "127.0.0.2:10912";
     [
-        (
-            serving(EXPIRED),
-            asking(Some(SLAVE)),
-            ADDRESS,
-            "it has expired",
-            "our certificate has expired",
-        ),
-        (
-            serving(STRANGER),
-            asking(Some(SLAVE)),
-            ADDRESS,
-            "no authority that is trusted here",
-            "no authority that it trusts",
-        ),
+        (serving(EXPIRED), ours(), ADDRESS, expired, we_expired),
+        (serving(STRANGER), ours(), ADDRESS, untrusted, not_trusted),
+        (serving(MASTER), of_others, ADDRESS, untrusted, not_trusted),
         (
             serving(MASTER),
-            of_others,
-            ADDRESS,
-            "no authority that is trusted here",
-            "no authority that it trusts",
-        ),
-        (
-            serving(MASTER),
-            asking(Some(SLAVE)),
-            "127.0.0.2:10912",
-            "does not name the host",
+            ours(),
+            other_host,
+            "not name the host",
             "refuses us",
         ),
         (
             serving(MASTER),
             asking(None),
             ADDRESS,
-            "we showed none",
+            "showed none",
             "shows no certificate",
         ),
         (
             serving(MASTER),
             asking(Some(STRANGER)),
             ADDRESS,
-            "no authority that it trusts",
-            "no authority that is trusted here",
+            not_trusted,
+            untrusted,
         ),
         (
             serving(MASTER),
             asking(Some(EXPIRED)),
             ADDRESS,
-            "our certificate has expired",
-            "it has expired",
+            we_expired,
+            expired,
         ),
+        (serving(MASTER), plain(), ADDRESS, "closed", no_tls),
         (
-            serving(MASTER),
-            Protection::plain(),
-            ADDRESS,
-            "closed",
-            "it speaks no TLS",
-        ),
-        (
-            Protection::plain(),
-            asking(Some(SLAVE)),
+            plain(),
+            ours(),
             ADDRESS,
             "closed the connection instead",
             "",
         ),
-        (
-            open_to_all,
-            Protection::plain(),
-            ADDRESS,
-            "closed",
-            "it speaks no TLS",
-        ),
+        (open_to_all, plain(), ADDRESS, "closed", no_tls),
     ]
 }
 
