@@ -11,6 +11,9 @@ from interop.processes import free_port
 from interop.replicated import log_of
 from interop.servers import BROKER_NAME, OURS, Program, Software, official_software
 
+# All messages of this test are in it; an empty file that was made ahead is not kept by a start.
+FIRST = f"{0:020}"
+
 
 def a_copy(of: Broker, home: Path) -> tuple[Program, Path]:
     """Returns a broker over a copy of the directory of one that runs, at ports of its own."""
@@ -50,8 +53,7 @@ def test_a_copy_beside_the_original_is_refused_with_the_command_that_repairs(
             after = them.replicas()
             assert after["masterAddress"] == before["masterAddress"]
             assert copy.address not in str(after)
-            now = log_of(store)
-            assert {name: now[name] for name in kept} == kept, "nothing was written"
+            assert log_of(store)[FIRST] == kept[FIRST], "nothing was written"
             # The command that it names repairs it.
             copy.stop()
             (store / "brokerIdentity").unlink()
