@@ -35,7 +35,7 @@ def spoil(directory: Path, at: int) -> None:
         file.write(bytes(255 - byte for byte in bytes_))
 
 
-def place_of(directory: Path, number: int) -> int:
+def offset_of(directory: Path, number: int) -> int:
     """Returns where a record begins."""
     found = (message for batch in Inspection(directory).scan() for message in batch)
     return next(each.physical_offset for at, each in enumerate(found) if at == number)
@@ -68,7 +68,7 @@ def test_it_is_fetched_from_the_other_one_and_served_again(rotten: str, tmp_path
                 state = broken.broker.state
                 await until(lambda: state.topics.find("T") is not None)
                 await until(lambda: state.store.stats().flushed > 3 * FILE)
-                at = await asyncio.to_thread(place_of, tmp_path / rotten, 50)
+                at = await asyncio.to_thread(offset_of, tmp_path / rotten, 50)
                 before = (tmp_path / rotten / "commitlog" / f"{0:020}").read_bytes()
                 spoil(tmp_path / rotten, at + 150)
                 assert await found_by_a_read(broken) == at
@@ -90,7 +90,7 @@ def test_where_nobody_has_it_the_log_names_the_command(
         async with live(tmp_path / "m", **QUIET) as master:
             await filled(master)
             await master.settled()
-            at = await asyncio.to_thread(place_of, tmp_path / "m", 50)
+            at = await asyncio.to_thread(offset_of, tmp_path / "m", 50)
             spoil(tmp_path / "m", at + 150)
             assert await found_by_a_read(master) == at
             repair = RecordRepair(master.broker.state)
@@ -98,9 +98,9 @@ def test_where_nobody_has_it_the_log_names_the_command(
             await repair.look()
             await repair.stop()
             assert repair.repaired == 0
-            told = [each for each in caplog.messages if "is not repaired" in each]
-            assert len(told) == 1
-            assert f"physical offset {at}" in told[0]
-            assert f"mqcore store repair --from HOST:PORT {tmp_path / 'm'}" in told[0]
+            logged = [each for each in caplog.messages if "is not repaired" in each]
+            assert len(logged) == 1
+            assert f"physical offset {at}" in logged[0]
+            assert f"mqcore store repair --from HOST:PORT {tmp_path / 'm'}" in logged[0]
 
     run_on("asyncio", run())

@@ -44,10 +44,10 @@ def test_a_copy_beside_the_original_is_refused_with_the_command_that_repairs(
         before = them.replicas()
         copy.start()
         try:
-            told = eventually(copy.printed, lambda text: "has the id" in text)
+            printed = eventually(copy.printed, lambda text: "has the id" in text)
             words = f"{original.address} has the id {own_id} of {BROKER_NAME} already"
-            assert words in told, told
-            assert f"rm {store / 'brokerIdentity'}" in told
+            assert words in printed, printed
+            assert f"rm {store / 'brokerIdentity'}" in printed
             # The original goes on, and the copy is nowhere.
             assert them.send(master, 50) == 50
             after = them.replicas()

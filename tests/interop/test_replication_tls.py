@@ -56,5 +56,5 @@ def test_an_official_slave_is_refused_in_words_or_served_plain(
             them.send(COUNT)
             them.wait_until_equal()
             return
-        told = eventually(them.master.broker.printed, lambda text: "speaks no TLS" in text)
-        assert "it speaks no TLS, and mqcoreHaTls is enforcing" in told, told
+        printed = eventually(them.master.broker.printed, lambda text: "speaks no TLS" in text)
+        assert "it speaks no TLS, and mqcoreHaTls is enforcing" in printed, printed

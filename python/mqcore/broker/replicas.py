@@ -114,11 +114,11 @@ class Replicas:
             it; or empty.
         master_ha_address: Where it ships its log; or empty.
         has_master: Whether a slave is connected to its master.
+        protection: TLS of the port for slaves; None before replication is prepared.
         refilling: How far the copy of whole files is, while there is one.
         ended: Why the last connection to the master ended; empty while there was none.
         synced_ms: When the tables of the master were taken last; 0 for never.
         acting: Of a group with acting masters: what makes one of a slave.
-        protection: TLS of the port for slaves; None before replication is prepared.
     """
 
     controller_id: int = 0
@@ -129,11 +129,11 @@ class Replicas:
     master_address: str = ""
     master_ha_address: str = ""
     has_master: bool = False
+    protection: Protection | None = None
     refilling: Refill | None = None
     ended: str = ""
     synced_ms: int = 0
     acting: ActsForMaster | None = None
-    protection: Protection | None = None
 
     def settled(self, appended: int) -> int:
         """Returns up to where no later master may cut the log, which ends at `appended`.

@@ -3,7 +3,8 @@
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::Result;
-use mqcore_engine::store::{self, TheirRecord};
+use mqcore_engine::store as log;
+use mqcore_engine::store::TheirRecord;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
@@ -44,14 +45,14 @@ pub(crate) fn next_bad_record(
 ) -> PyResult<Option<BadRecord>> {
     let pairs = given_settings(settings)?;
     let found = gil_call(py, Gil::Released, || {
-        store::next_bad_record(&RealDisk, config_of(&pairs)?, physical_offset)
+        log::next_bad_record(&RealDisk, config_of(&pairs)?, physical_offset)
     });
     let found = found.map_err(|error| raised(py, &error))?;
     Ok(found.map(BadRecord::from))
 }
 
-impl From<store::BadRecord> for BadRecord {
-    fn from(bad: store::BadRecord) -> Self {
+impl From<log::BadRecord> for BadRecord {
+    fn from(bad: log::BadRecord) -> Self {
         Self {
             physical_offset: bad.physical_offset,
             before: bad.before,
@@ -69,7 +70,9 @@ pub(crate) fn bad_record_at(
     physical_offset: u64,
 ) -> PyResult<Option<BadRecord>> {
     let engine = store.parts().0;
-    let found = gil_call(py, Gil::Released, || engine.bad_record_at(physical_offset));
+    let found = gil_call(py, Gil::Released, || {
+        log::bad_record_at(&engine, physical_offset)
+    });
     let found = found.map_err(|error| raised(py, &error))?;
     Ok(found.map(BadRecord::from))
 }
@@ -89,7 +92,7 @@ pub(crate) fn replace_record(
             physical_offset,
             bytes: &record,
         };
-        engine.replace_record(theirs, &their(&around))
+        log::replace_record(&engine, theirs, &their(&around))
     });
     let kept = replaced.map_err(|error| raised(py, &error))?;
     Ok(kept.display().to_string())
@@ -122,7 +125,7 @@ pub(crate) fn replace_bad_record(
             physical_offset,
             bytes: &record,
         };
-        store::replace_bad_record(
+        log::replace_bad_record(
             &RealDisk,
             config_of(&pairs)?,
             theirs,

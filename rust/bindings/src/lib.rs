@@ -20,9 +20,9 @@
 //! | `controller` | the class over a controller's log and state |
 //! | `replication` | the classes over the threads of replication |
 //! | `membership` | the classes of a replica under a controller |
+//! | `bad_records` | the functions over bad records of a store |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
-//! | `bad_records` | the functions over bad records of a store |
 //! | `many` | the columns of `append_many` |
 //! | `appending` | whether the GIL is kept for an append, and the wait that ends it |
 //! | `batch` | records in log order, with columns |
@@ -36,6 +36,7 @@
 //! | `json` | RocketMQ's JSON as Python objects |
 //! | `columns` | records as Arrow lays them out |
 //! | `state` | small state files |
+//! | `tls` | the class over what protects connections of replication |
 //! | `store_reports` | what a store reports of itself |
 //! | `tables` | policy tables out of named tuples, expressions judged |
 //! | `gil` | calls that keep or release the GIL |

@@ -59,7 +59,7 @@ impl<D: Disk, C: Clock> Filling<D, C> {
         self.add_protected(address, socket, &Protection::plain())
     }
 
-    /// As [`Filling::add`], over a connection that is protected as `how` says.
+    /// As [`Filling::add`], over a connection that is protected by `how`.
     ///
     /// # Errors
     /// As [`Filling::add`].

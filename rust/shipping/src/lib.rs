@@ -18,9 +18,9 @@
 //! | `peer` | one slave's connection, and what of a frame waits for it |
 //! | `link` | a master's link in either dialect |
 //! | `file_hash` | the hash of a file |
+//! | [`stream`] | a connection, plain or over TLS |
 //! | [`ended`] | links that have ended, until they are asked for |
 //! | [`epochs`] | the epochs of a log and the file that keeps them |
-//! | [`stream`] | a connection, plain or over TLS |
 //! | [`tls`] | certificates and keys become what protects a connection |
 
 pub mod copies;

@@ -156,7 +156,7 @@ impl Master {
     }
 
     /// Ships to somebody who has connected. Where it does not `count` it acknowledges nothing, until
-    /// [`Master::set_counts`]. The connection is protected as `how` says.
+    /// [`Master::set_counts`]. The connection is protected by `how`.
     ///
     /// # Errors
     /// As [`Master::add`].

@@ -120,7 +120,7 @@ impl<D: Disk, C: Clock> Slave<D, C> {
         self.follow_protected(address, socket, true, &Protection::plain())
     }
 
-    /// As [`Slave::follow`], or [`Slave::follow_from_start`], over a connection that is protected as `how` says.
+    /// As [`Slave::follow`], or [`Slave::follow_from_start`], over a connection that is protected by `how`.
     ///
     /// # Errors
     /// As [`Slave::follow`].

@@ -1,11 +1,11 @@
 //! One connection of replication, plain or over TLS, at either end. It reads and writes as its socket does:
-//! where that does not wait, this does not wait, and says `WouldBlock`.
+//! where that does not wait, this gives `WouldBlock` in place of waiting.
 //!
 //! Two rules follow from TLS for who sleeps in `poll`:
 //!
 //! - A read that gives less than was asked for has given all that came; after one that filled its buffer
-//!   [`Stream::has_buffered`] tells whether more is here already, which `poll` cannot see.
-//! - What a write has taken may not have left: `flush` says so by `WouldBlock`, and the socket is to be waited
+//!   [`Stream::has_buffered`] gives whether more is here already, which `poll` cannot see.
+//! - What a write has taken may not have left: `flush` gives `WouldBlock` then, and the socket is to be waited
 //!   for until it takes more.
 
 use std::io::{Error, ErrorKind, IoSlice, Read, Result, Write};
@@ -69,7 +69,7 @@ impl AsFd for Stream {
 }
 
 impl Stream {
-    /// A connection with `address`, protected as `how` says.
+    /// A connection with `address`, protected by `how`.
     ///
     /// # Errors
     /// The address cannot be that of a protected one.

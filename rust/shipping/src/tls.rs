@@ -46,7 +46,7 @@ enum Kind {
 pub(crate) enum Begin {
     /// As it is.
     Plain,
-    /// What its first byte says.
+    /// What its first byte decides.
     FirstByte {
         config: Arc<ServerConfig>,
         takes_plain: bool,

@@ -94,7 +94,7 @@ fn a_read_that_is_not_filled_has_given_all_that_came() {
 }
 
 #[test]
-fn what_was_taken_and_has_not_left_is_told_and_then_sent() {
+fn what_was_taken_and_has_not_left_is_known_and_then_sent() {
     let (mut master, mut slave) = ends();
     let part = vec![3; 200_000];
     let mut taken = 0;
@@ -207,7 +207,7 @@ fn whole_files_are_copied_over_tls() {
     store.close().unwrap();
 }
 
-/// Who serves, who asks, by which address; what the slave says, and what the master.
+/// Who serves, who asks, by which address; why it ends at the slave, and at the master.
 type Refusal = (
     Protection,
     Protection,
@@ -283,13 +283,13 @@ fn whoever_is_not_who_he_should_be_is_refused_in_words_and_acknowledges_nothing(
         slave
             .follow_protected(address, near.into(), false, &ours)
             .unwrap();
-        let said = first_end(slave.ended());
+        let why = first_end(slave.ended());
         assert!(
-            said.contains(at_slave) || said.contains("reset"),
-            "{said} {at_slave}"
+            why.contains(at_slave) || why.contains("reset"),
+            "{why} {at_slave}"
         );
-        let said = first_end(master.ended());
-        assert!(said.contains(at_master), "{said} {at_master}");
+        let why = first_end(master.ended());
+        assert!(why.contains(at_master), "{why} {at_master}");
         assert_eq!(copy.replica().appended(), 0);
         until("nobody is left", || master.slaves().is_empty());
     }
@@ -365,7 +365,7 @@ fn files_that_are_no_papers_are_refused_in_words() {
         "holds no certificate",
         "holds no certificate",
     ];
-    for (said, expected) in words.iter().zip(expected) {
-        assert!(said.contains(expected), "{said}");
+    for (why, expected) in words.iter().zip(expected) {
+        assert!(why.contains(expected), "{why}");
     }
 }

@@ -169,8 +169,8 @@ class MasterFollower:
     async def _protection(self) -> ReplicationTls | None:
         """Returns what protects the next connection.
 
-        A slave in permissive mode speaks TLS where its master says that it has it, and plain where
-        it does not say so: for a change-over, in which brokers are started anew one by one.
+        A slave in permissive mode speaks TLS where its master's settings have it, and plain where
+        they do not: for a change-over, in which brokers are started anew one by one.
         """
         protection, asked = self._state.replicas.protection, self._state.replicas.master_address
         if protection is None:

@@ -18,7 +18,7 @@ __all__ = ["HA_TLS", "ReplicationProtection"]
 
 _log = logging.getLogger("mqcore.broker")
 
-# The setting that says whether a master serves TLS at the port for slaves.
+# The setting by which a master serves TLS at the port for slaves.
 HA_TLS: Final = "mqcoreHaTls"
 
 
@@ -85,7 +85,7 @@ class _End:
         self._made = self._read()
 
     def now(self) -> ReplicationTls:
-        """Returns what the files say; what they said before where they cannot be used now."""
+        """Returns what the files make; what they made before where they cannot be used now."""
         try:
             marks = self._marks()
             if marks != self._seen:

@@ -45,9 +45,9 @@ class RecordRepair:
         self._state = state
         self._client = Client(tls=state.outgoing_tls, version=state.version)
         self._tasks = PeriodicTasks()
-        # When a record may be tried again, and what was said of it.
+        # When a record may be tried again, and what was logged of it.
         self._again_s: dict[int, float] = {}
-        self._told: dict[int, str] = {}
+        self._logged: dict[int, str] = {}
         self.repaired = 0
 
     def start(self) -> None:
@@ -65,7 +65,7 @@ class RecordRepair:
         found = [] if settings.mounted_dir else store.damaged_records()
         offsets = {each.physical_offset for each in found}
         self._again_s = {at: due for at, due in self._again_s.items() if at in offsets}
-        self._told = {at: why for at, why in self._told.items() if at in offsets}
+        self._logged = {at: why for at, why in self._logged.items() if at in offsets}
         now_s = asyncio.get_running_loop().time()
         due = sorted(at for at in offsets if self._again_s.get(at, 0.0) <= now_s)
         if not due:
@@ -75,12 +75,12 @@ class RecordRepair:
             why = await self._repair(at, replicas)
             if why:
                 self._again_s[at] = now_s + _AGAIN_S
-                self._tell(at, why, replicas)
+                self._report(at, why, replicas)
 
-    def _tell(self, at: int, why: str, replicas: list[str]) -> None:
-        if self._told.get(at) == why:
+    def _report(self, at: int, why: str, replicas: list[str]) -> None:
+        if self._logged.get(at) == why:
             return
-        self._told[at] = why
+        self._logged[at] = why
         _log.warning(
             "the record at physical offset %d is not repaired: %s. Stop this broker while a "
             "replica runs, then `mqcore store repair --from %s %s`, and start it again",

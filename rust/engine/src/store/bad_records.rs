@@ -99,50 +99,51 @@ pub fn replace_bad_record<D: Disk>(
     Ok(kept)
 }
 
-impl<D: Disk, C: Clock> Store<D, C> {
-    /// The bad record that begins at an offset of the log, with whole ones behind it; `None` where none does.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads the file up to there.
-    pub fn bad_record_at(&self, physical_offset: u64) -> Result<Option<BadRecord>> {
-        find_at(&self.files.chain, physical_offset, self.settled())
-    }
+/// The bad record that begins at an offset of an open store, with whole ones behind it; `None` where none does.
+///
+/// # Errors
+/// [`Error::Io`].
+///
+/// # Blocking
+/// Reads the file up to there.
+pub fn bad_record_at<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    physical_offset: u64,
+) -> Result<Option<BadRecord>> {
+    find_at(&store.files.chain, physical_offset, settled(store))
+}
 
-    /// As [`replace_bad_record`], while the store is open: in a file that nobody maps any more, below what is
-    /// confirmed. Readers of the record at this moment see a bad one, as before.
-    ///
-    /// # Durability
-    /// As [`replace_bad_record`].
-    ///
-    /// # Errors
-    /// [`Error::NotWritable`] as there, and while the file is mapped: it is newer than the window of what was
-    /// written last; [`Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads the file up to there, and waits for its sync.
-    pub fn replace_record(
-        &self,
-        theirs: TheirRecord<'_>,
-        around: &[TheirRecord<'_>],
-    ) -> Result<PathBuf> {
-        let (at, chain) = (theirs.physical_offset, &self.files.chain);
-        let bad = self.bad_record_at(at)?.ok_or_else(|| none_at(at))?;
-        look_at(chain, &bad, theirs, self.settled().cast_signed())?;
-        compare(chain, &bad, around)?;
-        let kept = kept_at(&self.config.root()?, at);
-        put_in_place(&self.files.disk, chain, theirs, &kept)?;
-        self.damaged.forget(at);
-        Ok(kept)
-    }
+/// As [`replace_bad_record`], while the store is open: in a file that nobody maps any more, below what is
+/// confirmed. Readers of the record at this moment see a bad one, as before.
+///
+/// # Durability
+/// As [`replace_bad_record`].
+///
+/// # Errors
+/// [`Error::NotWritable`] as there, and while the file is mapped: it is newer than the window of what was
+/// written last; [`Error::Io`].
+///
+/// # Blocking
+/// Reads the file up to there, and waits for its sync.
+pub fn replace_record<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    theirs: TheirRecord<'_>,
+    around: &[TheirRecord<'_>],
+) -> Result<PathBuf> {
+    let (at, chain) = (theirs.physical_offset, &store.files.chain);
+    let bad = bad_record_at(store, at)?.ok_or_else(|| none_at(at))?;
+    look_at(chain, &bad, theirs, settled(store).cast_signed())?;
+    compare(chain, &bad, around)?;
+    let kept = kept_at(&store.config.root()?, at);
+    put_in_place(&store.files.disk, chain, theirs, &kept)?;
+    store.damaged.forget(at);
+    Ok(kept)
+}
 
-    /// End of what nobody cuts any more, on the disk.
-    fn settled(&self) -> u64 {
-        let flushed = self.files.positions.flushed.position();
-        self.files.confirmed_end().min(flushed)
-    }
+/// End of what nobody cuts any more, on the disk.
+fn settled<D: Disk, C: Clock>(store: &Store<D, C>) -> u64 {
+    let flushed = store.files.positions.flushed.position();
+    store.files.confirmed_end().min(flushed)
 }
 
 fn kept_at(root: &Path, at: u64) -> PathBuf {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
-use mqcore_engine::store::{OpenHow, Store, TheirRecord};
+use mqcore_engine::store::{OpenHow, Store, TheirRecord, bad_record_at, replace_record};
 use mqcore_record::{Host, Message};
 
 use crate::directory::Dir;
@@ -52,6 +52,7 @@ fn filled(store: &RealStore) -> Vec<u64> {
         ends.push(store.put(&message).unwrap().0.end());
         while store.preparation().step().unwrap() {}
     }
+    while store.dispatching().step().unwrap() {}
     store.durability().flush().unwrap();
     while store.preparation().step().unwrap() {}
     ends
@@ -98,16 +99,16 @@ fn a_record_that_rots_is_replaced_while_the_store_is_open() {
     let whole = file.read(0, FILE_LEN_BYTES);
     let [first, good, last] =
         [(before, at), (at, next), (next, behind)].map(|(from, to)| file.read(from, to));
-    assert_eq!(store.bad_record_at(at).unwrap(), None);
+    assert_eq!(bad_record_at(&store, at).unwrap(), None);
     file.spoil(at + 200);
     while store.scrub().step().unwrap() {}
     let (found, _count) = store.damaged().records();
     assert_eq!(found[0].physical_offset, at);
-    let bad = store.bad_record_at(at).unwrap().unwrap();
+    let bad = bad_record_at(&store, at).unwrap().unwrap();
     assert_eq!((bad.before, bad.next_whole), (Some(before), next));
     let around = [their(before, &first), their(next, &last)];
     let refused = |theirs: &[u8], around: &[TheirRecord<'_>]| {
-        let why = store.replace_record(their(at, theirs), around);
+        let why = replace_record(&store, their(at, theirs), around);
         why.unwrap_err().to_string()
     };
     let rotten = file.read(at, next);
@@ -117,7 +118,7 @@ fn a_record_that_rots_is_replaced_while_the_store_is_open() {
     let others = [their(before, &first), their(next, &first)];
     assert!(refused(&good, &others).contains("differ"));
     assert_eq!(file.read(at, next), rotten, "nothing was written");
-    let kept = store.replace_record(their(at, &good), &around).unwrap();
+    let kept = replace_record(&store, their(at, &good), &around).unwrap();
     assert!(file.read(0, FILE_LEN_BYTES) == whole);
     assert_eq!(std::fs::read(kept).unwrap(), rotten);
     assert!(store.damaged().records().0.is_empty());
@@ -139,7 +140,7 @@ fn a_file_that_is_mapped_is_not_written() {
     file.spoil(at + 200);
     let rotten = file.read(at, next);
     let around = [their(before, &first), their(next, &last)];
-    let why = store.replace_record(their(at, &good), &around);
+    let why = replace_record(&store, their(at, &good), &around);
     assert!(why.unwrap_err().to_string().contains("mapped"));
     assert_eq!(file.read(at, next), rotten);
     assert!(!dir.0.join("truncated").exists());
