@@ -105,7 +105,7 @@ def test_who_is_not_trusted_is_refused_in_words_and_acknowledges_nothing(
         async with live(tmp_path / "m", **keys(of_master), **sync) as master:
             at = ha_address(master)
             async with live(tmp_path / "s", haMasterAddress=at, **keys(of_slave), **SLAVE) as slave:
-                await until(lambda: re.search(at_slave, slave.broker.state.replicas.ended))
+                await until(lambda: bool(re.search(at_slave, slave.broker.state.replicas.ended)))
                 await until(lambda: at_master in caplog.text)
                 await master.create("T")
                 answer = await master.send("T", b"nobody has it")
