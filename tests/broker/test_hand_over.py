@@ -435,6 +435,8 @@ def test_a_successor_that_dies_meanwhile_leaves_everything_as_it_was(tmp_path: P
                 await senders.more(20)
             assert {each.code for _, each in senders.answers} == {ResponseCode.SUCCESS}
             assert them.brokers[1].state.role.is_master
+            # Queues follow the log.
+            await until(lambda: _high(them, 1) == len(senders.answers))
             assert sorted(bodies(them, 1)) == sorted(body for body, _ in senders.answers)
 
     run_on("asyncio", run())
