@@ -45,8 +45,9 @@ enum State {
 
 struct Tls {
     connection: Connection,
-    /// Ciphertext that has come, and which part of it was not taken.
-    came: Vec<u8>,
+    /// Where ciphertext comes; what has come ends at `came_to`, and is taken up to `taken`.
+    buffer: Vec<u8>,
+    came_to: usize,
     taken: usize,
     /// Plaintext that may be read at once, bytes.
     plain_bytes: usize,
@@ -194,7 +195,8 @@ impl Tls {
     fn new(connection: Connection) -> Self {
         Self {
             connection,
-            came: Vec::new(),
+            buffer: Vec::new(),
+            came_to: 0,
             taken: 0,
             plain_bytes: 0,
             has_ended: false,
@@ -203,7 +205,9 @@ impl Tls {
 
     /// Ciphertext that has come and was not taken.
     fn left(&self) -> &[u8] {
-        self.came.get(self.taken..).unwrap_or_default()
+        self.buffer
+            .get(self.taken..self.came_to)
+            .unwrap_or_default()
     }
 
     fn shake_hands(&mut self, socket: &mut TcpStream) -> Result<()> {
@@ -254,17 +258,18 @@ impl Tls {
 
     /// Reads ciphertext from the socket, of which none is left here.
     fn receive(&mut self, socket: &mut TcpStream) -> Result<()> {
-        self.came.resize(READ_LEN_BYTES, 0);
-        let received = socket.read(&mut self.came);
-        self.came.truncate(*received.as_ref().unwrap_or(&0));
-        self.taken = 0;
-        self.has_ended |= received? == 0;
+        // Once: what is read is small as a rule, and to fill all of it with zeros each time is not.
+        self.buffer.resize(READ_LEN_BYTES, 0);
+        (self.taken, self.came_to) = (0, 0);
+        self.came_to = socket.read(&mut self.buffer)?;
+        self.has_ended |= self.came_to == 0;
         Ok(())
     }
 
     /// Takes some of the ciphertext; there is no plaintext that was not read.
     fn take_some(&mut self, socket: &mut TcpStream) -> Result<()> {
-        let mut left = self.came.get(self.taken..).unwrap_or_default();
+        let left = self.buffer.get(self.taken..self.came_to);
+        let mut left = left.unwrap_or_default();
         let taken = self.connection.read_tls(&mut left)?;
         self.taken += taken;
         let state = self.connection.process_new_packets();
