@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import os
+import shutil
 import socket
 import threading
 import time
@@ -29,6 +30,7 @@ from peer_brokers import (
 
 from interop.install import need_java
 from mqcore import Admin
+from tls_papers import Papers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,14 +111,21 @@ class Role:
 
 
 @contextmanager
-def our_pair(home: Path, role: Role, delay_s: float | None = None) -> Iterator[Peer]:
+def our_pair(
+    home: Path, role: Role, delay_s: float | None = None, *, is_safe: bool = False
+) -> Iterator[Peer]:
     """Runs our master and slave of ours; the master, when it knows the slave.
 
-    With `delay_s` the slave is connected through a `DelayedLink`, whatever the delay.
+    With `delay_s` the slave is connected through a `DelayedLink`, whatever the delay; with
+    `is_safe` the log is shipped over TLS.
     """
     port = free_port()
     more = {"brokerRole": role.name, "haListenEnable": "true", "haListenPort": port}
     home.mkdir()
+    tls: dict[str, str] = {}
+    if is_safe:
+        tls = Papers(home / "papers").keys("both") | {"mqcoreHaTls": "enforcing"}
+    more |= tls
     with ours(home / "master", role.flush, more=more) as master:
         link = None if delay_s is None else DelayedLink(port, delay_s)
         command = [str(MQCORE), "broker", "--data", str(home / "slave" / "store"), "--port", "0"]
@@ -127,6 +136,7 @@ def our_pair(home: Path, role: Role, delay_s: float | None = None) -> Iterator[P
             "haMasterAddress": f"127.0.0.1:{port if link is None else link.port}",
             "flushDiskType": role.flush,
             "mappedFileSizeCommitLog": SEGMENT_BYTES,
+            **tls,
         }
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
@@ -136,6 +146,7 @@ def our_pair(home: Path, role: Role, delay_s: float | None = None) -> Iterator[P
             yield master
         if link is not None:
             link.close()
+    shutil.rmtree(home / "papers", ignore_errors=True)
     home.rmdir()
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OUT = TARGET / "mqcore-benches" / "replication.json"
-ONLY = os.environ.get("MQCORE_BENCH_ONLY", "roles|delay|official|refill").split("|")
+ONLY = os.environ.get("MQCORE_BENCH_ONLY", "roles|delay|tls|official|refill").split("|")
 ROUNDS = 5
 DELAY_S = 0.002
 SYNC, ASYNC = Role("SYNC_MASTER"), Role("ASYNC_MASTER")
@@ -90,6 +90,18 @@ def delay_rows(scratch: Path) -> Iterator[Row]:
         yield from compared("reports 2 ms later beside at once", peers, DEEP, 0.9)
 
 
+def tls_rows(scratch: Path) -> Iterator[Row]:
+    """The log shipped over TLS beside a plain connection."""
+    with ExitStack() as stack:
+        peers = (
+            stack.enter_context(our_pair(scratch / "tls", SYNC, is_safe=True)),
+            stack.enter_context(our_pair(scratch / "plain", SYNC)),
+        )
+        warm(peers)
+        for load, goal in ((WIDE, 0.8), (NARROW, 0.9)):
+            yield from compared("slaves over TLS beside plain", peers, load, goal)
+
+
 def official_rows(scratch: Path) -> Iterator[Row]:
     """Our synchronous master and slave beside the official ones."""
     version = VERSIONS[0]
@@ -107,6 +119,7 @@ def official_rows(scratch: Path) -> Iterator[Row]:
 SECTIONS = {
     "roles": role_rows,
     "delay": delay_rows,
+    "tls": tls_rows,
     "official": official_rows,
     "refill": refill_rows,
 }

@@ -31,6 +31,7 @@ from mqcore.remoting import (
     TcpAddress,
     expect,
 )
+from tls_papers import Papers
 
 MEMBER = {
     "enableControllerMode": "true",
@@ -138,15 +139,18 @@ def dispatcher_of(controller: ScriptedController) -> Dispatcher:
 
 
 @contextlib.asynccontextmanager
-async def members(root: Path) -> AsyncIterator[Members]:
-    """A controller and a name server; members are started by the test."""
+async def members(root: Path, papers: Papers | None = None) -> AsyncIterator[Members]:
+    """A controller and a name server, with TLS alone where papers are given; no member yet."""
     controller = ScriptedController()
     server = Server(dispatcher_of(controller))
-    address = await server.listen(TcpAddress("127.0.0.1", 0))
+    tls = None if papers is None else papers.serving()
+    address = await server.listen(TcpAddress("127.0.0.1", 0), tls=tls)
+    context = None if papers is None else papers.context()
+    keys = {} if papers is None else papers.keys("names") | {"tls.server.mode": "enforcing"}
     assert isinstance(address, TcpAddress)
     at = f"127.0.0.1:{address.port}"
     controller.leader = at
-    async with name_server(root) as namesrv, Client() as client:
+    async with name_server(root, **keys) as namesrv, Client(tls=context) as client:
         them = Members(controller, at, namesrv, root, client)
         try:
             yield them

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -69,8 +70,9 @@ async def until_followed(them: Members, number: int, count: int) -> None:
 class Senders:
     """Clients that go on to send to one address, and keep what they are answered."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         self.address = address
+        self._tls = tls
         self.answers: list[tuple[bytes, Command]] = []
         self._is_over = False
 
@@ -90,7 +92,7 @@ class Senders:
         await until(lambda: len(self.answers) >= wanted)
 
     async def _run(self, at: int) -> None:
-        async with Client() as client:
+        async with Client(tls=self._tls) as client:
             link = await client.link(self.address)
             number = 0
             while not self._is_over:
@@ -433,6 +435,8 @@ def test_a_successor_that_dies_meanwhile_leaves_everything_as_it_was(tmp_path: P
                 await senders.more(20)
             assert {each.code for _, each in senders.answers} == {ResponseCode.SUCCESS}
             assert them.brokers[1].state.role.is_master
+            # Queues follow the log.
+            await until(lambda: _high(them, 1) == len(senders.answers))
             assert sorted(bodies(them, 1)) == sorted(body for body, _ in senders.answers)
 
     run_on("asyncio", run())

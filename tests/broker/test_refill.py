@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import io
 from collections.abc import AsyncIterator
 from pathlib import Path
+
+from rich.console import Console
 
 from broker.test_controlled import members
 from broker.test_replication import SLAVE, end_of, equal, fill, log_bytes, name_server
@@ -11,9 +14,11 @@ from interop.processes import free_port
 from live_broker import Live, live
 from loops import run_on, until
 from mqcore import Inspection
+from mqcore.admin import Admin
 from mqcore.broker.metrics import exposition
 from mqcore.broker.observation import snapshot
 from mqcore.broker.processors.replication import ha_status
+from mqcore.cli.top import _Watch, shown
 from mqcore.remoting import OwnRequestCode, ResponseCode
 
 FILE = 1 << 20
@@ -130,6 +135,34 @@ def test_after_a_kill_of_either_the_copy_goes_on(tmp_path: Path) -> None:
     end = run_on("asyncio", run())
     assert log_bytes(tmp_path / "s", end) == log_bytes(tmp_path / "m", end)
     assert Inspection(tmp_path / "s").verify().problems == []
+
+
+def test_top_shows_how_far_a_copy_is(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with name_server(tmp_path) as names:
+            keys = {"namesrvAddr": names, "refillBytesPerSecond": str(2 * FILE)}
+            async with live(tmp_path / "m", **keys) as master, Admin(names) as admin:
+                await fill_files(master, 7)
+                watch = _Watch(admin)
+                assert (await watch.look())["refills"] == []
+                async with (
+                    at_work(master),
+                    live(tmp_path / "s", namesrvAddr=names, **SLAVE) as slave,
+                ):
+                    await grown(slave, FILE)
+                    while not (seen := await watch.look())["refills"]:  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                    (row,) = seen["refills"]
+                    assert (row["broker"], row["address"]) == ("b", slave.address)
+                    assert row["total_bytes"] == 7 * FILE
+                    assert row["percent"] == row["done_bytes"] * 100 // row["total_bytes"]
+                    assert 0 < row["percent"] < 100
+                    assert row["bytes_per_s"] > 0
+                    table = io.StringIO()
+                    Console(file=table, width=200).print(shown(seen, 2.0))
+                    assert f"{row['percent']} %" in table.getvalue()
+
+    run_on("asyncio", run())
 
 
 def test_a_slave_that_is_too_old_is_refused_with_the_command_that_helps(tmp_path: Path) -> None:

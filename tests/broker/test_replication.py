@@ -26,8 +26,8 @@ SLAVE = {"brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
 
 
 @contextlib.asynccontextmanager
-async def name_server(directory: Path) -> AsyncIterator[str]:
-    pairs = {"listenPort": "0", "kvConfigPath": str(directory / "kv.json")}
+async def name_server(directory: Path, **keys: str) -> AsyncIterator[str]:
+    pairs = {"listenPort": "0", "kvConfigPath": str(directory / "kv.json"), **keys}
     server = NameServer(namesrv_settings(resolved(Program.NAMESRV, [Layer("test", pairs)])))
     address = await server.start()
     assert isinstance(address, TcpAddress)

@@ -64,7 +64,6 @@ def test_everything_wrong_is_reported_at_once() -> None:
         ("transRocksDBEnable", "true"),
         ("useSingleRocksDBForAllConfigs", "true"),
         ("enableDLegerCommitLog", "TRUE"),
-        ("useTLS", "true"),
     ],
 )
 def test_a_promise_that_is_not_kept_refuses_and_yields_to_being_ignored(

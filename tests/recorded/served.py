@@ -14,7 +14,10 @@ from typing import Final, Protocol
 from unittest.mock import patch
 
 from mqcore.broker.app import Broker
+from mqcore.broker.leading import MasterWork
 from mqcore.broker.pop import PopRounds
+from mqcore.broker.replication.controller_messages import SyncStateSet
+from mqcore.broker.replication.orders import Become
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.timer_rounds import TimerRounds
 from mqcore.config import Layer, Program, namesrv_settings, resolved, settings_of_pairs
@@ -211,6 +214,12 @@ def own_address() -> str:
     return ".".join(["127", *(str(100 + part % _PARTS) for part in parts)])
 
 
+async def _lead(broker: Broker) -> None:
+    # The services of a master have timetables of their own.
+    with patch.object(MasterWork, "start"), patch.object(MasterWork, "take_over"):
+        await broker.switch.lead(Become(5, SyncStateSet((1,), 3)), 1)
+
+
 async def _flush(broker: Broker) -> None:
     await asyncio.to_thread(broker.state.store.flush)
 
@@ -233,6 +242,7 @@ WORKS: Final[Mapping[str, Callable[[Broker], Awaitable[None]]]] = {
     "deliver delayed": lambda broker: broker.rounds.deliver_all(),
     "expire clients": lambda broker: broker.rounds.expire(),
     "flush": _flush,
+    "lead": _lead,
     "revive popped": _revive,
     "sample": lambda broker: broker.rounds.sample(),
     "sample totals": lambda broker: broker.rounds.sample_totals(),

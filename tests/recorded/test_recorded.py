@@ -31,11 +31,6 @@ NEVER_REFUSED: Final[dict[str, frozenset[int]]] = {
     ),
     "namesrv": frozenset({106, 304, 319}),
 }
-# Requests that a broker without a controller answers with a refusal alone.
-NEVER_GOOD: Final[dict[str, frozenset[int]]] = {
-    "broker": frozenset({1007}),
-    "namesrv": frozenset(),
-}
 
 
 @pytest.fixture(scope="session")
@@ -79,8 +74,6 @@ def test_every_code_that_is_served_is_recorded(played: AllPlayed, server: str) -
         headers = ["json", BINARY] if code <= BINARY_CODE_MAX else ["json"]
         for example in ("good", "refused", "malformed"):
             if example == "refused" and code in NEVER_REFUSED[server]:
-                continue
-            if example == "good" and code in NEVER_GOOD[server]:
                 continue
             missing += [
                 f"{code}: no {example} request with {kind} headers"

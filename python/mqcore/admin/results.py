@@ -330,6 +330,36 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
+class Refill:
+    """How far a broker of mqcore is that copies whole files of its master's log.
+
+    Attributes:
+        total_bytes: Bytes of all whole files that are to come; 0 before that is known.
+        done_bytes: Those that are in the log.
+        bytes_per_second: The rate since it began.
+    """
+
+    total_bytes: int
+    done_bytes: int
+    bytes_per_second: int
+
+    @property
+    def percent(self) -> int:
+        """The share that is in the log; 0 before it is known what is to come."""
+        return self.done_bytes * 100 // self.total_bytes if self.total_bytes else 0
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Returns what the part of a slave in a JSON object describes."""
+        found = as_dict(value)
+        return cls(
+            total_bytes=as_int(found.get("refillTotalBytes")),
+            done_bytes=as_int(found.get("refillBytes")),
+            bytes_per_second=as_int(found.get("refillByteInSecond")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicationStatus:
     """The replication of a broker (`HARuntimeInfo`).
 
@@ -339,6 +369,7 @@ class ReplicationStatus:
         replicas: The slaves that are connected to a master.
         master_address: Where a slave copies from; empty where it does not know.
         is_connected: Whether a slave is connected.
+        refill: How far a slave is that copies whole files; None where it copies none.
     """
 
     is_master: bool
@@ -346,6 +377,7 @@ class ReplicationStatus:
     replicas: tuple[Replica, ...]
     master_address: str
     is_connected: bool
+    refill: Refill | None = None
 
     @classmethod
     def of_json(cls, value: Any) -> Self:
@@ -360,6 +392,7 @@ class ReplicationStatus:
             replicas=tuple(map(Replica.of_json, as_list(found.get("haConnectionInfo")))),
             master_address=as_text(client.get("masterAddr")),
             is_connected=client.get("activated") is True,
+            refill=Refill.of_json(client) if "refillTotalBytes" in client else None,
         )
 
 

@@ -39,7 +39,7 @@ from mqcore.errors import MQError
 from mqcore.model.versions import version_ordinal
 from mqcore.native import OnDamage
 from mqcore.native.errors import NoRecordError
-from mqcore.remoting import Address, TcpAddress
+from mqcore.remoting import Address, TcpAddress, outgoing_tls_of
 
 __all__ = ["ControlledBroker", "broker_of"]
 
@@ -149,6 +149,7 @@ class ControlledBroker:
             wall_ms=self._clock,
             version=version_ordinal(settings.reported_version),
             send_timeout_ms=settings.heartbeat_send_timeout_ms,
+            tls=outgoing_tls_of(settings.listener),
         )
         self._link.start(settings.controllers if settings.resolves_controllers else ())
         return address

@@ -59,7 +59,7 @@ class GoingOnline:
         self._persistence = persistence
         self._registrar = registrar
         self._services = services
-        self._client = Client(version=state.version)
+        self._client = Client(tls=state.outgoing_tls, version=state.version)
         self._acting = Acting(state) if state.settings.has_acting_master else None
         self._began_at = state.store.stats().appended
         self._waiting: asyncio.Task[None] | None = None

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mqcore.native import ReplicationEpochs, ReplicationMaster, ReplicationSlave
+from mqcore.native import (
+    ReplicationEpochs,
+    ReplicationMaster,
+    ReplicationSlave,
+    ReplicationTls,
+)
 
 __all__ = ["HEARTBEAT_MIN_MS", "ActsForMaster", "Elections", "Replicas"]
 
@@ -67,6 +72,10 @@ class Figures(Protocol):
     def done_bytes(self) -> int:
         """Returns those that are in the log."""
 
+    @property
+    def bytes_per_second(self) -> int:
+        """Returns the rate since it began."""
+
 
 class Refill(Protocol):
     """A copy of whole files that is under way."""
@@ -74,6 +83,20 @@ class Refill(Protocol):
     @property
     def figures(self) -> Figures:
         """Returns how far it is."""
+
+
+class Protection(Protocol):
+    """TLS between a master and its slaves."""
+
+    @property
+    def mode(self) -> str:
+        """disabled, permissive or enforcing."""
+
+    def serving(self) -> ReplicationTls | None:
+        """Returns what protects the next connection of a slave; None for a plain port."""
+
+    def asking(self) -> ReplicationTls | None:
+        """Returns what protects the next connection to a master; None for a plain one."""
 
 
 @dataclass(slots=True)
@@ -91,6 +114,7 @@ class Replicas:
             it; or empty.
         master_ha_address: Where it ships its log; or empty.
         has_master: Whether a slave is connected to its master.
+        protection: TLS of the port for slaves; None before replication is prepared.
         refilling: How far the copy of whole files is, while there is one.
         ended: Why the last connection to the master ended; empty while there was none.
         synced_ms: When the tables of the master were taken last; 0 for never.
@@ -106,6 +130,7 @@ class Replicas:
     master_address: str = ""
     master_ha_address: str = ""
     has_master: bool = False
+    protection: Protection | None = None
     refilling: Refill | None = None
     ended: str = ""
     synced_ms: int = 0

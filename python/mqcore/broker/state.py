@@ -3,6 +3,7 @@
 Belongs to the event loop. Holds no socket: writing and sending is done by others.
 """
 
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
 from mqcore.native import Command, FastPath, Store, Timers, sql_fault
-from mqcore.remoting import ResponseCode
+from mqcore.remoting import ResponseCode, outgoing_tls_of
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
 _INVALID_CODE_FROM = 477
@@ -55,6 +56,8 @@ class BrokerState:
         name_servers: The addresses of name servers: of the settings, or as they were looked up.
         replicas: Who copies the log, or whose log is copied.
         passes_on: Whether requests for the master go to another broker, which is that or soon is.
+        outgoing_tls: What protects connections to name servers, controllers and other brokers; None
+            for plain ones.
         elections: Who hears of the controller's notices; None without a controller.
         timers: Messages with a time of their own; None before the first of them.
         timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
@@ -97,6 +100,7 @@ class BrokerState:
     replicas: Replicas = field(default_factory=Replicas)
     elections: Elections | None = None
     passes_on: bool = False
+    outgoing_tls: ssl.SSLContext | None = None
     timers: Timers | None = None
     timers_ahead_ms: int = 0
     check: Callable[[Command], Command | None] | None = None
@@ -110,7 +114,11 @@ class BrokerState:
         fast_path: FastPath,
         now_ms: Callable[[], int],
     ) -> "BrokerState":
-        """Returns the state of a broker that starts now, with nothing loaded yet."""
+        """Returns the state of a broker that starts now, with nothing loaded yet.
+
+        Raises:
+            TlsError: Certificates of outgoing connections cannot be used.
+        """
         boot_ms = now_ms()
         fresh = DataVersion(counter=0, timestamp_ms=boot_ms)
         levels_ms = parse_levels(settings.delay_levels)
@@ -118,6 +126,7 @@ class BrokerState:
             settings=settings,
             role=Role.of_settings(settings),
             address=address,
+            outgoing_tls=outgoing_tls_of(settings.listener),
             store=store,
             fast_path=fast_path,
             now_ms=now_ms,

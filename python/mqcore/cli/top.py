@@ -1,4 +1,4 @@
-"""`mqcore top`: topics, groups and slaves with their rates and lag, again and again."""
+"""`mqcore top`: topics, groups, slaves and refills with their rates and lag, again and again."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,14 @@ from mqcore.cli.cluster import Cluster, cluster_options, some_at_once
 from mqcore.cli.lags import group_lag, lag_cell
 from mqcore.cli.rates import Rates
 from mqcore.clock import monotonic_ms
-from mqcore.errors import MQError, ResponseError
+from mqcore.errors import MQError
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
 
 if TYPE_CHECKING:
     from rich.console import Group as Shown
 
-    from mqcore.admin import Admin
+    from mqcore.admin import Admin, ReplicationStatus
 
 # Rows of each table on a terminal: what is busiest is on top.
 _ROWS_MAX = 20
@@ -33,31 +33,32 @@ class _Watch:
 
     async def look(self) -> dict[str, Any]:
         """Returns topics, groups and slaves as they are now, the busiest first."""
-        topics, groups, replicas = await asyncio.gather(
-            self._topics(), self._groups(), self._replicas()
+        topics, groups, found = await asyncio.gather(
+            self._topics(), self._groups(), self._replication()
         )
-        return {"topics": topics, "groups": groups, "replicas": replicas}
+        return {
+            "topics": topics,
+            "groups": groups,
+            "replicas": _replica_rows(found),
+            "refills": _refill_rows(found),
+        }
 
-    async def _replicas(self) -> list[dict[str, Any]]:
-        masters = (await self._admin.brokers.cluster()).masters()
-        rows = []
-        for name, address in masters.items():
+    async def _replication(self) -> "list[tuple[str, str, ReplicationStatus]]":
+        """Returns name, address and replication of every broker that reports it."""
+        cluster = await self._admin.brokers.cluster()
+        known = [
+            (name, address) for name, all_ in cluster.brokers.items() for address in all_.values()
+        ]
+
+        async def one(each: tuple[str, str]) -> "ReplicationStatus | None":
             try:
-                found = await self._admin.brokers.replication(address)
-            except ResponseError:
-                # A broker of 4.9 does not know the request.
-                continue
-            rows += [
-                {
-                    "broker": name,
-                    "replica": each.address,
-                    "lag_bytes": each.lag_bytes,
-                    "lag_ms": each.lag_ms,
-                    "bytes_per_s": each.bytes_per_second,
-                }
-                for each in found.replicas
-            ]
-        return sorted(rows, key=lambda row: (-row["lag_bytes"], row["broker"], row["replica"]))
+                return await self._admin.brokers.replication(each[1])
+            except MQError:
+                # A broker of 4.9 does not know the request; one that is gone is known for a while.
+                return None
+
+        found = zip(known, await some_at_once(known, one), strict=True)
+        return [(*who, status) for who, status in found if status is not None]
 
     async def _topics(self) -> list[dict[str, Any]]:
         found = await self._admin.topics.all_configs()
@@ -104,6 +105,42 @@ class _Watch:
         return sorted(rows, key=lambda row: (-(row["lag"] or 0), -row["get_per_s"], row["group"]))
 
 
+def _replica_rows(found: "list[tuple[str, str, ReplicationStatus]]") -> list[dict[str, Any]]:
+    rows = [
+        {
+            "broker": name,
+            "replica": each.address,
+            "lag_bytes": each.lag_bytes,
+            "lag_ms": each.lag_ms,
+            "bytes_per_s": each.bytes_per_second,
+        }
+        for name, _, status in found
+        for each in status.replicas
+    ]
+    return sorted(rows, key=lambda row: (-row["lag_bytes"], row["broker"], row["replica"]))
+
+
+def _refill_rows(found: "list[tuple[str, str, ReplicationStatus]]") -> list[dict[str, Any]]:
+    rows = []
+    for name, address, status in found:
+        refill = status.refill
+        if refill is None:
+            continue
+        left_bytes = refill.total_bytes - refill.done_bytes
+        rows.append(
+            {
+                "broker": name,
+                "address": address,
+                "percent": refill.percent,
+                "done_bytes": refill.done_bytes,
+                "total_bytes": refill.total_bytes,
+                "bytes_per_s": refill.bytes_per_second,
+                "left_s": left_bytes // max(1, refill.bytes_per_second),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["percent"], row["broker"], row["address"]))
+
+
 def shown(seen: dict[str, Any], interval_s: float) -> "Shown":
     """Returns what was seen as tables."""
     from rich.console import Group
@@ -130,6 +167,13 @@ def shown(seen: dict[str, Any], interval_s: float) -> "Shown":
     if replicas:
         columns = ["broker", "slave", "lag bytes", "lag ms", "bytes/s"]
         tables.append(table_of(columns, replicas, title="Slaves"))
+    refills = [
+        [row["broker"], row["address"], f"{row['percent']} %", row["bytes_per_s"], row["left_s"]]
+        for row in seen["refills"][:_ROWS_MAX]
+    ]
+    if refills:
+        columns = ["broker", "address", "copied", "bytes/s", "left s"]
+        tables.append(table_of(columns, refills, title="Copies of whole files"))
     return Group(
         *tables,
         f"every {interval_s:g} s, Ctrl-C ends"
@@ -187,7 +231,7 @@ async def _watched(cluster: Cluster, interval_s: float, count: int | None) -> No
 @click.option("--count", type=click.IntRange(1), help="End after so many looks.")
 @cluster_options
 def top(cluster: Cluster, interval_s: float, count: int | None) -> None:
-    """Watch topics and groups: rates, messages, lag. Ctrl-C ends it with exit code 0.
+    """Watch topics, groups, slaves: rates, messages, lag, refills. Ctrl-C ends it with exit code 0.
 
     With --json, one object per look and line.
     """

@@ -37,6 +37,9 @@ def check_listener(listener: ListenerSettings) -> list[str]:
         ("tls.server.certPath", certificate),
         ("tls.server.keyPath", key),
         ("tls.server.trustCertPath", listener.tls_trusted),
+        ("tls.client.certPath", listener.tls_client_certificate),
+        ("tls.client.keyPath", listener.tls_client_key),
+        ("tls.client.trustCertPath", listener.tls_client_trusted),
     ):
         if path and not Path(path).is_file():
             faults.append(f"{name}={path}: no such file")
@@ -59,6 +62,7 @@ def check_broker(settings: BrokerSettings) -> list[str]:
         faults.append(f"storePathCommitLog={log_dir}: several directories of the log are not built")
     faults += _role_faults(settings)
     faults += _host_faults(settings.replication_member_hosts)
+    faults += _replication_tls_faults(settings)
     for address in settings.name_servers:
         host, separator, port = address.rpartition(":")
         if not separator or not host or not port.isdigit():
@@ -138,6 +142,28 @@ def _acting_faults(settings: BrokerSettings) -> list[str]:
         faults.append(
             "enableSlaveActingMaster=true: lockInStrictMode=true is not built, a lock of a queue "
             "is this broker's own; set it to false"
+        )
+    return faults
+
+
+def _replication_tls_faults(settings: BrokerSettings) -> list[str]:
+    """Returns what TLS of the port for slaves lacks."""
+    listener, mode = settings.listener, settings.replication_tls
+    if mode == "disabled":
+        return []
+    faults = []
+    if not listener.tls_certificate:
+        faults.append(f"mqcoreHaTls={mode} needs tls.server.certPath and tls.server.keyPath")
+    if not (listener.tls_trusted or listener.tls_client_trusted):
+        faults.append(
+            f"mqcoreHaTls={mode} needs tls.server.trustCertPath, or tls.client.trustCertPath: the "
+            "authorities of the other broker's certificate"
+        )
+    if listener.tls_key_password or listener.tls_client_key_password:
+        faults.append(
+            f"mqcoreHaTls={mode}: a key with a password (tls.server.keyPassword, "
+            "tls.client.keyPassword) cannot be used there; keep it in a file that only the broker "
+            "may read, without one"
         )
     return faults
 

@@ -22,12 +22,17 @@ class ListenerSettings:
     backlog: Annotated[int, "serverSocketBacklog"]
     receive_buffer_bytes: Annotated[int, "serverSocketRcvBufSize"]
     send_buffer_bytes: Annotated[int, "serverSocketSndBufSize"]
+    uses_tls: Annotated[bool, "useTLS"]
     tls_mode: Annotated[str, "tls.server.mode"]
     tls_certificate: Annotated[Path | str, "tls.server.certPath"]
     tls_key: Annotated[Path | str, "tls.server.keyPath"]
     tls_key_password: Annotated[str, "tls.server.keyPassword"] = field(repr=False)
     tls_trusted: Annotated[Path | str, "tls.server.trustCertPath"]
     tls_need_client_auth: Annotated[str, "tls.server.need.client.auth"]
+    tls_client_key: Annotated[Path | str, "tls.client.keyPath"]
+    tls_client_key_password: Annotated[str, "tls.client.keyPassword"] = field(repr=False)
+    tls_client_certificate: Annotated[Path | str, "tls.client.certPath"]
+    tls_client_trusted: Annotated[Path | str, "tls.client.trustCertPath"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +176,8 @@ class BrokerFields:
     listens_for_slaves: Annotated[bool, "haListenEnable"]
     replication_strangers: Annotated[str, "haStrangers"]
     replication_member_hosts: Annotated[tuple[str, ...], "haMemberHosts"]
+    replication_tls: Annotated[str, "mqcoreHaTls"]
+    replication_tls_client_auth: Annotated[str, "mqcoreHaTlsClientAuth"]
     reactors: Annotated[int, "mqcoreReactors"]
     busy_poll_us: Annotated[int, "mqcoreBusyPollMicros"]
     held_pulls_max: Annotated[int, "heldPullsMax"]
@@ -189,6 +196,7 @@ class BrokerFields:
     hand_over_stop_forward_ms: Annotated[int, "handOverStopForwardMs"]
     tables_ack_ms: Annotated[int, "tablesAckMs"]
     copies_files: Annotated[bool, "refillEnable"]
+    repairs_records: Annotated[bool, "recordRepairEnable"]
     copied_streams: Annotated[int, "refillStreams"]
     copied_bytes_per_second_max: Annotated[int, "refillBytesPerSecond"]
 

@@ -5,6 +5,7 @@ Knows no message: what `ControllerNode` gives goes to its peer, and what the pee
 
 import asyncio
 import logging
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 
 from mqcore.controller.peers import Peers
@@ -28,19 +29,26 @@ _TIMEOUT_S = 1.0
 class Carrier:
     """The way of one controller to the others."""
 
-    def __init__(self, node: ControllerNode, peers: Peers, group: str) -> None:
+    def __init__(
+        self,
+        node: ControllerNode,
+        peers: Peers,
+        group: str,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Prepares; `start` begins.
 
         Args:
             node: Whose messages.
             peers: Where the others are.
             group: The group's name, which the others check.
+            tls: What protects connections to the others; None for plain ones.
         """
         self._node = node
         self._peers = peers
         self._who = {GROUP_FIELD: group, ID_FIELD: peers.self_id}
         self._refused: set[str] = set()
-        self._client = Client(connect_timeout_s=_TIMEOUT_S)
+        self._client = Client(tls=tls, connect_timeout_s=_TIMEOUT_S)
         # Of its own: it waits all the time.
         self._thread = ThreadPoolExecutor(1, "mq-controllers")
         self._loop: asyncio.Task[None] | None = None

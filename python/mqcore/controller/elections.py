@@ -13,7 +13,7 @@ from mqcore.controller.bodies import set_body
 from mqcore.controller.liveness import BrokerKey, Liveness
 from mqcore.errors import RemotingError
 from mqcore.native import BrokerSetView, CandidateRow, ControllerAnswer, ControllerNode, ElectRow
-from mqcore.remoting import Client, RequestCode, ResponseCode
+from mqcore.remoting import Client, RequestCode, ResponseCode, outgoing_tls_of
 
 __all__ = ["Elections", "keys_of_set"]
 
@@ -162,7 +162,8 @@ class Elections:
     async def _notify(self, name: str, view: BrokerSetView) -> None:
         now_ms = self._clock()
         if self._client is None:
-            self._client = Client(connect_timeout_s=NOTIFY_TIMEOUT_S)
+            tls = outgoing_tls_of(self._settings().listener)
+            self._client = Client(tls=tls, connect_timeout_s=NOTIFY_TIMEOUT_S)
         ext = {
             "masterAddress": view.master_address or "",
             "masterBrokerId": str(view.master),

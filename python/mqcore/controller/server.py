@@ -34,6 +34,7 @@ from mqcore.remoting import (
     TcpAddress,
     limits_of,
     listen_as,
+    outgoing_tls_of,
 )
 
 __all__ = ["Controller"]
@@ -106,7 +107,7 @@ class Controller(LinkEvents):
             if len(self._peers.addresses) == 1:
                 # Alone it leads already: its state is what its log leads to.
                 await asyncio.to_thread(node.confirm)
-            carrier = Carrier(node, self._peers, settings.group)
+            carrier = Carrier(node, self._peers, settings.group, outgoing_tls_of(settings.listener))
             starting.push_async_callback(carrier.stop)
             requests = Requests(settings, node, self._peers, clock=self._clock)
             starting.push_async_callback(requests.elections.close)

@@ -29,6 +29,7 @@ from mqcore.remoting import (
     TcpAddress,
     limits_of,
     listen_as,
+    outgoing_tls_of,
 )
 
 __all__ = ["NameServer"]
@@ -140,7 +141,8 @@ class NameServer(LinkEvents):
         if self.server is None:
             return
         if self._client is None:
-            self._client = Client(connect_timeout_s=_NOTIFY_TIMEOUT_S)
+            tls = outgoing_tls_of(self.requests.settings.listener)
+            self._client = Client(tls=tls, connect_timeout_s=_NOTIFY_TIMEOUT_S)
         for change in changes:
             for address in change.notify:
                 self.server.hub.spawn(self._send_change(self._client, change, address))

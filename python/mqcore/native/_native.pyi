@@ -91,6 +91,7 @@ __all__ = [
     "ReplicationMaster",
     "ReplicationRefill",
     "ReplicationSlave",
+    "ReplicationTls",
     "ResumedHalf",
     "RetryTopic",
     "Revived",
@@ -110,6 +111,7 @@ __all__ = [
     "TransactionCount",
     "UnitExtension",
     "VerifyProgress",
+    "bad_record_at",
     "change_settings",
     "compress",
     "decode_records",
@@ -125,6 +127,7 @@ __all__ = [
     "queue_units",
     "rebuild",
     "replace_bad_record",
+    "replace_record",
     "settings",
     "sql_fault",
     "stored_units",
@@ -169,6 +172,18 @@ def queue_units(data: Buffer, first_queue_offset: int) -> ColumnBatch:
 def index_capacity(folder: str, slots: int, entries: int) -> IndexCapacity | None:
     """Returns how much index files hold. See `mqcore.native.inspection.index_capacity`."""
 
+def bad_record_at(store: NativeStore, physical_offset: int) -> BadRecord | None:
+    """Returns the bad record that begins at a place of an open store.
+
+    Args:
+        store: The store.
+        physical_offset: Where a record begins.
+
+    Returns:
+        The bad record, with whole ones behind it; None where none begins there. Reads the file of
+        the log up to there.
+    """
+
 def next_bad_record(settings: dict[str, str], physical_offset: int) -> BadRecord | None:
     """Returns the first bad record. See `mqcore.native.inspection.next_bad_record`."""
 
@@ -184,6 +199,25 @@ def replace_bad_record(
     is_dry: bool,
 ) -> str:
     """Replaces a bad record. See `mqcore.native.inspection.replace_bad_record`."""
+
+def replace_record(
+    store: NativeStore, physical_offset: int, record: bytes, around: list[tuple[int, bytes]]
+) -> str:
+    """Puts a record of another replica in place of a bad one of an open store.
+
+    Args:
+        store: The store.
+        physical_offset: Where the bad record begins.
+        record: What the other replica has there.
+        around: What it has at `before` and `next_whole` of the bad record.
+
+    Returns:
+        The path at which the bad bytes are kept.
+
+    Raises:
+        NotWritableError: The replicas differ in more than that record, theirs is none of this
+            place, the place is beyond what is confirmed, or its file is mapped: it is too new.
+    """
 
 def settings() -> dict[str, str]:
     """Returns every key that a store knows, with its default."""
@@ -2481,7 +2515,14 @@ class ReplicationMaster:
     def sync_state(self) -> SyncState:
         """Returns the sync-state set, with what is asked for."""
 
-    def add(self, descriptor: int, address: str, *, counts: bool = True) -> None:
+    def add(
+        self,
+        descriptor: int,
+        address: str,
+        *,
+        counts: bool = True,
+        tls: ReplicationTls | None = None,
+    ) -> None:
         """Ships to somebody who has connected. The descriptor is owned here from now on.
 
         Args:
@@ -2489,6 +2530,7 @@ class ReplicationMaster:
             address: Where it comes from.
             counts: Whether what it reports counts; otherwise it gets the log, acknowledges nothing
                 and is in no set.
+            tls: What protects the connection; None for a plain one.
         """
 
     def set_counts(self, address: str, counts: bool) -> None:
@@ -2545,7 +2587,14 @@ class ReplicationSlave:
         from_last_file: bool = False,
         is_learner: bool = False,
     ) -> Self: ...
-    def follow(self, descriptor: int, address: str, *, from_start: bool = False) -> None:
+    def follow(
+        self,
+        descriptor: int,
+        address: str,
+        *,
+        from_start: bool = False,
+        tls: ReplicationTls | None = None,
+    ) -> None:
         """Follows a master over a connection, until that ends; an earlier one is closed.
 
         The descriptor is owned here from now on.
@@ -2555,6 +2604,10 @@ class ReplicationSlave:
             address: The master's.
             from_start: Of a master that gives whole files: a log that holds nothing begins with its
                 first byte, and not with its last file.
+            tls: What protects the connection; None for a plain one.
+
+        Raises:
+            StoreError: The address has no host that a certificate could name.
         """
 
     def progress(self) -> SlaveProgress:
@@ -2633,6 +2686,46 @@ class RefillProgress:
     def is_over(self) -> bool: ...
 
 @final
+class ReplicationTls:
+    """One end of TLS 1.3 for connections of replication; both ends are mqcore's."""
+
+    @staticmethod
+    def serving(
+        certificate: bytes,
+        key: bytes,
+        *,
+        trusted: bytes | None = None,
+        takes_plain: bool = False,
+    ) -> ReplicationTls:
+        """Returns the end of a master, with which the first byte of a connection decides.
+
+        Args:
+            certificate: The chain, PEM, leaf first.
+            key: The private key, PEM, without a password.
+            trusted: Authorities, PEM, of the certificate that a slave must show; None asks for
+                none.
+            takes_plain: Whether a connection without TLS is served too.
+
+        Raises:
+            ValueError: Which of them cannot be used, and why.
+        """
+
+    @staticmethod
+    def asking(
+        trusted: bytes, *, certificate: bytes | None = None, key: bytes | None = None
+    ) -> ReplicationTls:
+        """Returns the end of a slave, which refuses a master that does not name the host dialled.
+
+        Args:
+            trusted: Authorities, PEM, of the master's certificate.
+            certificate: The chain that is shown where it is asked for, PEM.
+            key: Its private key, PEM, without a password.
+
+        Raises:
+            ValueError: Which of them cannot be used, and why.
+        """
+
+@final
 class ReplicationRefill:
     """Copies whole files of a master's log to the end of a slave's, on a thread per connection.
 
@@ -2648,8 +2741,14 @@ class ReplicationRefill:
     def may_begin(self) -> bool:
         """Returns whether whole files may be copied: the log holds nothing, or ends with a file."""
 
-    def add(self, descriptor: int, address: str) -> None:
-        """Copies over one connection more; the descriptor is owned here from now on."""
+    def add(self, descriptor: int, address: str, *, tls: ReplicationTls | None = None) -> None:
+        """Copies over one connection more; the descriptor is owned here from now on.
+
+        Args:
+            descriptor: A connected socket.
+            address: The master's.
+            tls: What protects the connection; None for a plain one.
+        """
 
     def progress(self) -> RefillProgress:
         """Returns how far it is."""

@@ -36,7 +36,14 @@ from mqcore.remoting.response_codes import ResponseCode
 from mqcore.remoting.server import GRACE_S, Server
 from mqcore.remoting.slices import Slices, finished, in_slices
 from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, client_context, server_context
-from mqcore.remoting.wiring import ListenerLike, limits_of, listen_as, tls_of
+from mqcore.remoting.wiring import (
+    ListenerLike,
+    OutgoingLike,
+    limits_of,
+    listen_as,
+    outgoing_tls_of,
+    tls_of,
+)
 
 __all__ = [
     "CALL_TIMEOUT_S",
@@ -58,6 +65,7 @@ __all__ = [
     "LinkEvents",
     "Listener",
     "ListenerLike",
+    "OutgoingLike",
     "OwnRequestCode",
     "ReadGate",
     "Request",
@@ -83,6 +91,7 @@ __all__ = [
     "in_slices",
     "limits_of",
     "listen_as",
+    "outgoing_tls_of",
     "parse_address",
     "raised_descriptors",
     "server_context",

@@ -3,6 +3,7 @@
 Knows the settings by their shape alone: `mqcore.config` is a layer beside this one.
 """
 
+import ssl
 from pathlib import Path
 from typing import Protocol
 
@@ -11,9 +12,23 @@ from mqcore.remoting.descriptors import connections_within, descriptors_within
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.listener import SocketOptions
 from mqcore.remoting.server import Server
-from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, server_context
+from mqcore.remoting.tls import (
+    ServerTls,
+    TlsFiles,
+    TlsMode,
+    client_context,
+    server_context,
+)
 
-__all__ = ["ListenerLike", "MemoryLike", "limits_of", "listen_as", "tls_of"]
+__all__ = [
+    "ListenerLike",
+    "MemoryLike",
+    "OutgoingLike",
+    "limits_of",
+    "listen_as",
+    "outgoing_tls_of",
+    "tls_of",
+]
 
 _UNIX_PREFIX = "unix:"
 
@@ -74,6 +89,30 @@ class ListenerLike(Protocol):
         """none, optional or require."""
 
 
+class OutgoingLike(ListenerLike, Protocol):
+    """What is asked of the settings of outgoing connections, beside those of a listener."""
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether outgoing connections speak TLS."""
+
+    @property
+    def tls_client_certificate(self) -> Path | str:
+        """The chain that is shown; empty for the listener's."""
+
+    @property
+    def tls_client_key(self) -> Path | str:
+        """Its key; empty where it is in the same file."""
+
+    @property
+    def tls_client_key_password(self) -> str:
+        """The key's password, or nothing."""
+
+    @property
+    def tls_client_trusted(self) -> Path | str:
+        """Who signs the certificates of servers; empty for the listener's, else the machine's."""
+
+
 class MemoryLike(Protocol):
     """What is asked of the division of memory; `mqcore.config.budget.MemoryPlan` has it."""
 
@@ -126,6 +165,33 @@ def tls_of(settings: ListenerLike) -> ServerTls:
         is_peer_required=settings.tls_need_client_auth == "require",
     )
     return ServerTls(mode, server_context(files))
+
+
+def outgoing_tls_of(settings: OutgoingLike) -> ssl.SSLContext | None:
+    """Returns what protects connections to other servers; None where they are plain.
+
+    Raises:
+        TlsError: Certificates or keys cannot be used.
+    """
+    if not settings.uses_tls:
+        return None
+    own = (
+        settings.tls_client_certificate,
+        settings.tls_client_key,
+        settings.tls_client_key_password,
+    )
+    if not settings.tls_client_certificate:
+        own = (settings.tls_certificate, settings.tls_key, settings.tls_key_password)
+    certificate, key, password = own
+    trusted = settings.tls_client_trusted or settings.tls_trusted
+    return client_context(
+        TlsFiles(
+            certificate=Path(certificate) if certificate else None,
+            key=Path(key) if key else None,
+            key_password=password or None,
+            trusted=Path(trusted) if trusted else None,
+        )
+    )
 
 
 async def listen_as(

@@ -21,9 +21,9 @@
 //! | `controller` | the class over a controller's log and state |
 //! | `replication` | the classes over the threads of replication |
 //! | `membership` | the classes of a replica under a controller |
+//! | `bad_records` | the functions over bad records of a store |
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
-//! | `bad_records` | the functions over bad records of a closed store |
 //! | `many` | the columns of `append_many` |
 //! | `appending` | whether the GIL is kept for an append, and the wait that ends it |
 //! | `batch` | records in log order, with columns |
@@ -37,6 +37,7 @@
 //! | `json` | RocketMQ's JSON as Python objects |
 //! | `columns` | records as Arrow lays them out |
 //! | `state` | small state files |
+//! | `tls` | the class over what protects connections of replication |
 //! | `store_reports` | what a store reports of itself |
 //! | `tables` | policy tables out of named tuples, expressions judged |
 //! | `gil` | calls that keep or release the GIL |
@@ -97,6 +98,7 @@ mod store;
 mod store_reports;
 mod tables;
 mod timers;
+mod tls;
 mod units;
 mod wire;
 
@@ -106,7 +108,9 @@ mod _native {
     #[pymodule_export]
     use crate::answers::{Appended, Drained, GetResult, OffsetRange};
     #[pymodule_export]
-    use crate::bad_records::{BadRecord, next_bad_record, replace_bad_record};
+    use crate::bad_records::{
+        BadRecord, bad_record_at, next_bad_record, replace_bad_record, replace_record,
+    };
     #[pymodule_export]
     use crate::batch::{Blank, RecordBatch, Scan, decode_records};
     #[pymodule_export]
@@ -187,6 +191,8 @@ mod _native {
     use crate::tables::{native_request_codes, sql_fault};
     #[pymodule_export]
     use crate::timers::{NativeTimers, Ticked, TimedTopic, TimerProgress};
+    #[pymodule_export]
+    use crate::tls::ReplicationTls;
     #[pymodule_export]
     use crate::units::{QueueUnit, UnitExtension, stored_units};
     #[pymodule_export]

@@ -15,6 +15,7 @@ use crate::gil::{Gil, gil_call};
 use crate::membership::ReplicationEpochs;
 use crate::replication::{EndedLink, ended_links, no_socket};
 use crate::store::NativeStore;
+use crate::tls::{ReplicationTls, protection_of};
 
 frozen! {
     /// How far the copy of whole files is. Positions are physical offsets (bytes of the log).
@@ -65,9 +66,19 @@ impl ReplicationRefill {
     }
 
     /// Copies over one connection more. The descriptor is owned here from now on.
-    fn add(&self, py: Python<'_>, descriptor: i32, address: &str) -> PyResult<()> {
+    #[pyo3(signature = (descriptor, address, *, tls=None))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        descriptor: i32,
+        address: &str,
+        tls: Option<Bound<'_, ReplicationTls>>,
+    ) -> PyResult<()> {
         let socket = owned(descriptor).ok_or_else(no_socket)?;
-        let added = gil_call(py, Gil::Kept, || self.inside.add(address, socket));
+        let how = protection_of(tls.as_ref());
+        let added = gil_call(py, Gil::Kept, || {
+            self.inside.add_protected(address, socket, &how)
+        });
         added.map_err(|error| raised(py, &error))
     }
 

@@ -19,6 +19,7 @@ use crate::frozen::frozen;
 use crate::gil::{Gil, gil_call};
 use crate::membership::{Alteration, MembershipRow, ReplicationEpochs, SyncState};
 use crate::store::{Engine, NativeStore};
+use crate::tls::{ReplicationTls, protection_of};
 
 frozen! {
     /// A link of replication that has ended.
@@ -302,11 +303,19 @@ impl ReplicationMaster {
     }
 
     /// Ships to somebody who has connected. The descriptor is owned here from now on.
-    #[pyo3(signature = (descriptor, address, *, counts=true))]
-    fn add(&self, py: Python<'_>, descriptor: i32, address: &str, counts: bool) -> PyResult<()> {
+    #[pyo3(signature = (descriptor, address, *, counts=true, tls=None))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        descriptor: i32,
+        address: &str,
+        counts: bool,
+        tls: Option<Bound<'_, ReplicationTls>>,
+    ) -> PyResult<()> {
         let socket = owned(descriptor).ok_or_else(no_socket)?;
+        let how = protection_of(tls.as_ref());
         let added = gil_call(py, Gil::Kept, || {
-            self.inside.add_who(address, socket, counts)
+            self.inside.add_who(address, socket, counts, &how)
         });
         added.map_err(|error| raised(py, &error))
     }
@@ -421,18 +430,20 @@ impl ReplicationSlave {
 
     /// Follows a master over a connection, until that ends; an earlier one is closed. The descriptor is owned
     /// here from now on.
-    #[pyo3(signature = (descriptor, address, *, from_start=false))]
+    #[pyo3(signature = (descriptor, address, *, from_start=false, tls=None))]
     fn follow(
         &self,
         py: Python<'_>,
         descriptor: i32,
         address: &str,
         from_start: bool,
+        tls: Option<Bound<'_, ReplicationTls>>,
     ) -> PyResult<()> {
         let socket = owned(descriptor).ok_or_else(no_socket)?;
-        let followed = gil_call(py, Gil::Released, || match from_start {
-            true => self.inside.follow_from_start(address, socket),
-            false => self.inside.follow(address, socket),
+        let how = protection_of(tls.as_ref());
+        let followed = gil_call(py, Gil::Released, || {
+            let slave = &self.inside;
+            slave.follow_protected(address, socket, from_start, &how)
         });
         followed.map_err(|error| raised(py, &error))
     }

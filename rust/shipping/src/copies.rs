@@ -15,6 +15,7 @@ use mqcore_replica::refill::GREETING;
 
 use crate::epochs::Epochs;
 use crate::source::{RefillPace, Source};
+use crate::stream::Stream;
 
 /// Connections over which files are copied at once, of all slaves.
 pub const COPIES_MAX: usize = 8;
@@ -48,7 +49,7 @@ pub(crate) struct Copies<D: Disk, C: Clock> {
 
 /// A socket that counts what is sent.
 struct Counted {
-    socket: TcpStream,
+    socket: Stream,
     sent: Arc<AtomicU64>,
 }
 
@@ -66,7 +67,7 @@ impl Write for Counted {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+        self.socket.flush()
     }
 }
 
@@ -89,12 +90,13 @@ impl<D: Disk, C: Clock> Copies<D, C> {
     ///
     /// # Errors
     /// Why it is closed.
-    pub(crate) fn begin(&mut self, address: &str, socket: TcpStream) -> Result<(), String> {
+    pub(crate) fn begin(&mut self, address: &str, stream: Stream) -> Result<(), String> {
         self.running.retain(|copy| !copy.thread.is_finished());
         if self.running.len() >= COPIES_MAX {
             return Err(format!("{COPIES_MAX} connections copy files already"));
         }
         let failed = |error: std::io::Error| error.to_string();
+        let socket = stream.socket();
         socket.set_nonblocking(false).map_err(failed)?;
         socket.set_read_timeout(Some(SILENCE_MAX)).map_err(failed)?;
         socket
@@ -103,7 +105,7 @@ impl<D: Disk, C: Clock> Copies<D, C> {
         let other = socket.try_clone().map_err(failed)?;
         let sent = Arc::new(AtomicU64::new(0));
         let mut counted = Counted {
-            socket,
+            socket: stream,
             sent: Arc::clone(&sent),
         };
         let (epochs, pace) = (self.epochs.clone(), Arc::clone(&self.pace));
@@ -116,7 +118,7 @@ impl<D: Disk, C: Clock> Copies<D, C> {
                 if counted.write_all(&GREETING).is_ok() {
                     let _why = source.serve(&mut counted, || is_stopping.load(Ordering::Acquire));
                 }
-                let _closed = counted.socket.shutdown(Shutdown::Both);
+                let _closed = counted.socket.socket().shutdown(Shutdown::Both);
             });
         self.running.push(Copy {
             address: address.to_owned(),

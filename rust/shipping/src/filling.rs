@@ -17,6 +17,8 @@ use mqcore_engine::store::Store;
 use crate::ended::EndedLinks;
 use crate::epochs::Epochs;
 use crate::refill::{Refill, RefillProgress};
+use crate::stream::Stream;
+use crate::tls::Protection;
 
 /// A master that sends nothing for so long is gone: it reads a whole file to give its hash.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -54,25 +56,37 @@ impl<D: Disk, C: Clock> Filling<D, C> {
     /// # Errors
     /// [`Error::Limit`] when the socket cannot be used, or the system gives no thread.
     pub fn add(&self, address: &str, socket: OwnedFd) -> Result<()> {
-        let failed = |error: std::io::Error| Error::Limit {
-            what: format!("the connection to {address}: {error}"),
+        self.add_protected(address, socket, &Protection::plain())
+    }
+
+    /// As [`Filling::add`], over a connection that is protected by `how`.
+    ///
+    /// # Errors
+    /// As [`Filling::add`].
+    pub fn add_protected(&self, address: &str, socket: OwnedFd, how: &Protection) -> Result<()> {
+        let refused = |why: String| Error::Limit {
+            what: format!("the connection to {address}: {why}"),
             limit: 0,
         };
-        let mut stream = TcpStream::from(socket);
-        stream.set_nonblocking(false).map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        stream.set_read_timeout(Some(SILENCE_MAX)).map_err(failed)?;
-        stream
+        let failed = |error: std::io::Error| refused(error.to_string());
+        let socket = TcpStream::from(socket);
+        socket.set_nonblocking(false).map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        socket.set_read_timeout(Some(SILENCE_MAX)).map_err(failed)?;
+        socket
             .set_write_timeout(Some(SILENCE_MAX))
             .map_err(failed)?;
-        let other = stream.try_clone().map_err(failed)?;
+        let other = socket.try_clone().map_err(failed)?;
+        let mut stream = Stream::new(socket, address, how).map_err(refused)?;
         let (refill, ended) = (Arc::clone(&self.refill), Arc::clone(&self.ended));
         let (is_stopping, address) = (Arc::clone(&self.is_stopping), address.to_owned());
         let spawned = std::thread::Builder::new()
             .name("mq-fill".to_owned())
             .spawn(move || {
-                let ran = refill.run(&mut stream, || is_stopping.load(Ordering::Acquire));
-                let _closed = stream.shutdown(Shutdown::Both);
+                let shaken = stream.shake_hands();
+                let ran = shaken
+                    .and_then(|()| refill.run(&mut stream, || is_stopping.load(Ordering::Acquire)));
+                let _closed = stream.socket().shutdown(Shutdown::Both);
                 ended.push(&address, ran.err().unwrap_or_default());
             });
         let thread = spawned.map_err(failed)?;

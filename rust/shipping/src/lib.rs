@@ -18,8 +18,10 @@
 //! | `peer` | one slave's connection, and what of a frame waits for it |
 //! | `link` | a master's link in either dialect |
 //! | `file_hash` | the hash of a file |
+//! | [`stream`] | a connection, plain or over TLS |
 //! | [`ended`] | links that have ended, until they are asked for |
 //! | [`epochs`] | the epochs of a log and the file that keeps them |
+//! | [`tls`] | certificates and keys become what protects a connection |
 
 pub mod copies;
 pub mod ended;
@@ -34,6 +36,8 @@ pub mod refill;
 pub mod slave;
 pub mod slaves;
 pub mod source;
+pub mod stream;
+pub mod tls;
 
 pub use copies::CopyStanding;
 pub use ended::{Ended, EndedLinks};
@@ -45,3 +49,5 @@ pub use refill::{Refill, RefillProgress};
 pub use slave::{Following, Slave};
 pub use slaves::{Membership, Shipping, SlaveStanding, Slaves};
 pub use source::{RefillPace, Source};
+pub use stream::Stream;
+pub use tls::{Identity, Protection};

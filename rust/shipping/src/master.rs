@@ -22,6 +22,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::copies::{Copies, CopyStanding};
 use crate::ended::EndedLinks;
 use crate::slaves::{Membership, Shipping, SlaveStanding, Slaves};
+use crate::stream::Stream;
+use crate::tls::Protection;
 
 /// The first turn of a thread that was woken takes no longer, on a machine that does anything at all.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ const TURN_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Somebody who has connected.
 struct Added {
     address: String,
-    stream: TcpStream,
+    stream: Stream,
     counts: bool,
 }
 
@@ -107,7 +109,7 @@ impl Master {
 
     fn start_with<D: Disk, C: Clock>(
         store: Arc<Store<D, C>>,
-        slaves: Slaves<D, C, TcpStream>,
+        slaves: Slaves<D, C, Stream>,
         members: Option<Arc<Mutex<Members>>>,
         copies: Copies<D, C>,
     ) -> Result<Self> {
@@ -150,21 +152,29 @@ impl Master {
     /// # Errors
     /// [`Error::Limit`] when the socket cannot be used.
     pub fn add(&self, address: &str, socket: OwnedFd) -> Result<()> {
-        self.add_who(address, socket, true)
+        self.add_who(address, socket, true, &Protection::plain())
     }
 
     /// Ships to somebody who has connected. Where it does not `count` it acknowledges nothing, until
-    /// [`Master::set_counts`].
+    /// [`Master::set_counts`]. The connection is protected by `how`.
     ///
     /// # Errors
     /// As [`Master::add`].
-    pub fn add_who(&self, address: &str, socket: OwnedFd, counts: bool) -> Result<()> {
-        let stream = TcpStream::from(socket);
-        let prepared = stream
+    pub fn add_who(
+        &self,
+        address: &str,
+        socket: OwnedFd,
+        counts: bool,
+        how: &Protection,
+    ) -> Result<()> {
+        let socket = TcpStream::from(socket);
+        let prepared = socket
             .set_nonblocking(true)
-            .and_then(|()| stream.set_nodelay(true));
-        prepared.map_err(|error| Error::Limit {
-            what: format!("the connection of {address}: {error}"),
+            .and_then(|()| socket.set_nodelay(true))
+            .map_err(|error| error.to_string());
+        let stream = prepared.and_then(|()| Stream::new(socket, address, how));
+        let stream = stream.map_err(|why| Error::Limit {
+            what: format!("the connection of {address}: {why}"),
             limit: 0,
         })?;
         self.shared.open.fetch_add(1, Ordering::Relaxed);
@@ -278,7 +288,7 @@ impl Drop for Master {
 struct Running<D: Disk, C: Clock> {
     store: Arc<Store<D, C>>,
     shared: Arc<Shared>,
-    slaves: Slaves<D, C, TcpStream>,
+    slaves: Slaves<D, C, Stream>,
     copies: Copies<D, C>,
 }
 

@@ -382,7 +382,11 @@ impl<D: Disk, S: Read + Write> Peer<D, S> {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        Ok(true)
+        // What a connection over TLS has taken may not have left.
+        match self.stream.flush() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            flushed => flushed.map(|()| true).map_err(|error| error.to_string()),
+        }
     }
 }
 

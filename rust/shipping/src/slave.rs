@@ -1,7 +1,7 @@
 //! The thread of a slave: it waits for what its master sends and gives it to a follower, which appends and
 //! reports. One connection at a time; where the log is between two records is kept from one to the next.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -18,6 +18,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::ended::EndedLinks;
 use crate::follower::{Follower, Joining, walk_of};
+use crate::stream::Stream;
+use crate::tls::Protection;
 
 /// Bytes that are read at once, and synced together under synchronous flush.
 const READ_LEN_BYTES: usize = 1024 * 1024;
@@ -103,7 +105,7 @@ impl<D: Disk, C: Clock> Slave<D, C> {
     /// # Blocking
     /// Until the thread of an earlier connection has ended.
     pub fn follow(&self, address: &str, socket: OwnedFd) -> Result<()> {
-        self.begin(address, socket, false)
+        self.follow_protected(address, socket, false, &Protection::plain())
     }
 
     /// As [`Slave::follow`], of a master that gives whole files: where our log holds nothing it begins with the
@@ -115,22 +117,37 @@ impl<D: Disk, C: Clock> Slave<D, C> {
     /// # Blocking
     /// As [`Slave::follow`].
     pub fn follow_from_start(&self, address: &str, socket: OwnedFd) -> Result<()> {
-        self.begin(address, socket, true)
+        self.follow_protected(address, socket, true, &Protection::plain())
     }
 
-    fn begin(&self, address: &str, socket: OwnedFd, from_start: bool) -> Result<()> {
+    /// As [`Slave::follow`], or [`Slave::follow_from_start`], over a connection that is protected by `how`.
+    ///
+    /// # Errors
+    /// As [`Slave::follow`].
+    ///
+    /// # Blocking
+    /// As [`Slave::follow`].
+    pub fn follow_protected(
+        &self,
+        address: &str,
+        socket: OwnedFd,
+        from_start: bool,
+        how: &Protection,
+    ) -> Result<()> {
         self.stop();
-        let failed = |error: std::io::Error| Error::Limit {
-            what: format!("the connection to {address}: {error}"),
+        let refused = |why: String| Error::Limit {
+            what: format!("the connection to {address}: {why}"),
             limit: 0,
         };
-        let stream = TcpStream::from(socket);
-        stream.set_nonblocking(false).map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        stream
+        let failed = |error: std::io::Error| refused(error.to_string());
+        let socket = TcpStream::from(socket);
+        socket.set_nonblocking(false).map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        socket
             .set_write_timeout(Some(WRITE_TIMEOUT))
             .map_err(failed)?;
-        let other = stream.try_clone().map_err(failed)?;
+        let other = socket.try_clone().map_err(failed)?;
+        let stream = Stream::new(socket, address, how).map_err(refused)?;
         let (store, walk) = (Arc::clone(&self.store), Arc::clone(&self.walk));
         if walk.lock().at() != store.replica().appended() {
             // Whole files were taken meanwhile.
@@ -214,7 +231,7 @@ impl<D: Disk, C: Clock> Drop for Slave<D, C> {
 }
 
 struct Run<D: Disk, C: Clock> {
-    stream: TcpStream,
+    stream: Stream,
     follower: Follower<D, C>,
     progress: Arc<Mutex<Progress>>,
 }
@@ -223,6 +240,13 @@ impl<D: Disk, C: Clock> Run<D, C> {
     /// Follows until the link ends; why it did.
     fn run(&mut self) -> String {
         let mut buffer = vec![0; READ_LEN_BYTES];
+        if let Err(why) = self.stream.shake_hands() {
+            return why;
+        }
+        // A record of TLS may come in parts, and reports are due meanwhile.
+        if let Err(error) = self.stream.socket().set_nonblocking(true) {
+            return error.to_string();
+        }
         if let Err(why) = self.follower.begin() {
             return why;
         }
@@ -234,7 +258,7 @@ impl<D: Disk, C: Clock> Run<D, C> {
     }
 
     fn round(&mut self, buffer: &mut [u8]) -> std::result::Result<(), String> {
-        let wait_ms = self.follower.due(&mut self.stream)?;
+        let wait_ms = self.follower.due(&mut Waiting(&mut self.stream))?;
         self.progress.lock().following.reported = self.follower.reported();
         if !self.wait(wait_ms) {
             return Ok(());
@@ -242,7 +266,11 @@ impl<D: Disk, C: Clock> Run<D, C> {
         let len = match self.stream.read(buffer) {
             Ok(0) => return Err("the master has closed the connection".to_owned()),
             Ok(len) => len,
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(error.to_string()),
         };
         self.follower.came(buffer.get(..len).unwrap_or_default())?;
@@ -255,8 +283,47 @@ impl<D: Disk, C: Clock> Run<D, C> {
 
     /// Waits for bytes; whether there are some.
     fn wait(&self, wait_ms: u64) -> bool {
-        let timeout = Timespec::try_from(Duration::from_millis(wait_ms)).ok();
-        let mut one = [PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)];
-        poll(&mut one, timeout.as_ref()).is_ok_and(|ready| ready > 0)
+        let timeout = Duration::from_millis(wait_ms);
+        self.stream.has_buffered() || is_ready(&self.stream, PollFlags::IN, timeout)
     }
+}
+
+/// A connection that does not wait, and is waited for where it takes nothing.
+struct Waiting<'a>(&'a mut Stream);
+
+impl Waiting<'_> {
+    fn until_taken<T>(
+        &mut self,
+        mut send: impl FnMut(&mut Stream) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        loop {
+            match send(self.0) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !is_ready(self.0, PollFlags::OUT, WRITE_TIMEOUT) {
+                        let why = "the master takes no report";
+                        return Err(std::io::Error::new(ErrorKind::TimedOut, why));
+                    }
+                }
+                sent => return sent,
+            }
+        }
+    }
+}
+
+impl Write for Waiting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let taken = self.until_taken(|stream| stream.write(bytes))?;
+        self.until_taken(Stream::flush)?;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.until_taken(Stream::flush)
+    }
+}
+
+fn is_ready(stream: &Stream, wanted: PollFlags, timeout: Duration) -> bool {
+    let timeout = Timespec::try_from(timeout).ok();
+    let mut one = [PollFd::from_borrowed_fd(stream.as_fd(), wanted)];
+    poll(&mut one, timeout.as_ref()).is_ok_and(|ready| ready > 0)
 }

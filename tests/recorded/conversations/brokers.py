@@ -8,6 +8,7 @@ from recorded.conversation import (
     Conversation,
     Do,
     Raw,
+    Restart,
     good,
     malformed,
     oneway,
@@ -35,6 +36,23 @@ _SETTINGS = Conversation(
         malformed(25, body=b"defaultTopicQueueNums"),
         malformed(26, {"unknown": "field"}, b"and a body"),
     ],
+)
+
+_MEMBER = Conversation(
+    "under_a_controller",
+    [
+        good(1007, note="before it has led"),
+        refused(310, send_fields("t"), b"0", answers=(14,), note="nobody is master"),
+        Do("lead"),
+        create("t"),
+        step(310, send_fields("t"), b"0"),
+        step(310, send_fields("t"), b"1"),
+        good(1007, note="a master of one epoch"),
+        malformed(1007, {"unknown": "field"}, b"and a body"),
+        Restart(),
+        good(1007, note="what it knows after a restart"),
+    ],
+    settings={"enableControllerMode": "true", "controllerAddr": "127.0.0.1:1"},
 )
 
 _PUT: Final = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "t"}
@@ -168,4 +186,4 @@ _BAD_FRAMES = Conversation(
     kinds=("json",),
 )
 
-CONVERSATIONS: Final = (_SETTINGS, _FIGURES, _TOOLS, _UNKNOWN, _UNKNOWN_TO_BINARY, _BAD_FRAMES)
+CONVERSATIONS: Final = (_SETTINGS, _FIGURES, _TOOLS, _MEMBER, _UNKNOWN, _UNKNOWN_TO_BINARY, _BAD_FRAMES)

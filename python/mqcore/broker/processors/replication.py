@@ -194,7 +194,11 @@ def _client(state: BrokerState) -> dict[str, object]:
     if refilling is not None:
         # Ours: how far the copy of whole files is.
         figures = refilling.figures
-        found |= {"refillBytes": figures.done_bytes, "refillTotalBytes": figures.total_bytes}
+        found |= {
+            "refillBytes": figures.done_bytes,
+            "refillTotalBytes": figures.total_bytes,
+            "refillByteInSecond": figures.bytes_per_second,
+        }
     progress = state.replicas.slave.progress()
     silent_ms = progress.silent_ms
     now_ms = state.now_ms()

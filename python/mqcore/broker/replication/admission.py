@@ -143,7 +143,9 @@ class Admission:
             self._note(host, "slave %s is refused: %d are connected", address, limit)
             return False
         self._log.note(logging.INFO, host, "slave %s has connected", address)
-        master.add(accepted.detach(), address, counts=counts)
+        protection = self._state.replicas.protection
+        tls = protection.serving() if protection is not None else None
+        master.add(accepted.detach(), address, counts=counts, tls=tls)
         return True
 
     async def ask_again(self) -> None:

@@ -7,6 +7,8 @@ requests and heartbeats go on meanwhile.
 
 import asyncio
 import logging
+import shlex
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -70,6 +72,7 @@ class ControllerLink:
         wall_ms: Callable[[], int],
         version: int,
         send_timeout_ms: int,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Prepares; `start` begins.
 
@@ -84,6 +87,7 @@ class ControllerLink:
             wall_ms: The wall clock, ms.
             version: The version in requests.
             send_timeout_ms: How long a heartbeat may wait for a connection.
+            tls: What protects connections to controllers; None for plain ones.
         """
         self._membership = membership
         self._files = files
@@ -93,7 +97,7 @@ class ControllerLink:
         self._settle_end = settle_end
         self._wall_ms = wall_ms
         self._send_timeout_s = send_timeout_ms / _MS_PER_S
-        self._client = Client(version=version)
+        self._client = Client(tls=tls, version=version)
         self._wake = asyncio.Event()
         self._has_orders = asyncio.Event()
         self._orders: list[RoleOrder] = []
@@ -175,7 +179,15 @@ class ControllerLink:
         if now == self._logged:
             return
         self._logged = now
-        if membership.phase is Phase.RUNNING:
+        if membership.rival:
+            _log.error(
+                "%s. Nothing is stored here. Stop one of the two; where this directory is a copy "
+                "of the other one, stop this broker, and start it again after `rm %s`: it gets an "
+                "id of its own then",
+                membership.why,
+                shlex.quote(str(self._files.path)),
+            )
+        elif membership.phase is Phase.RUNNING:
             if membership.why:
                 _log.warning("the controller: %s", membership.why)
         elif membership.why:

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from mqcore.broker.replication.identity import Candidate, Identity
 from mqcore.errors import BadJsonError
-from mqcore.model.reading import as_bool, as_dict, as_int, as_list
+from mqcore.model.reading import as_bool, as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.remoting import RequestCode
 
@@ -28,6 +28,7 @@ __all__ = [
     "designate_ask",
     "elect_ask",
     "heartbeat_ask",
+    "holder_ask",
     "leader_ask",
     "next_id_ask",
     "register_ask",
@@ -48,6 +49,7 @@ class Purpose(IntEnum):
     SETS = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
     NEXT_ID = RequestCode.CONTROLLER_GET_NEXT_BROKER_ID
     APPLY = RequestCode.CONTROLLER_APPLY_BROKER_ID
+    HOLDER = RequestCode.GET_BROKER_EPOCH_CACHE
 
 
 # Requests whose header has the time of sending: a controller judges by it who is alive.
@@ -182,6 +184,29 @@ class Answer:
         rows = [as_dict(each) for each in as_list(as_dict(table.get(name)).get("inSyncReplicas"))]
         return {as_int(row.get("brokerId"), -1): as_bool(row.get("alive")) for row in rows}
 
+    def living_address(self, name: str, broker_id: int) -> str:
+        """Returns where a replica of a broker name is alive; empty where it is not, or unknown."""
+        try:
+            table = as_dict(parse_object(self.body).get("replicasInfoTable"))
+        except BadJsonError:
+            return ""
+        group = as_dict(table.get(name))
+        rows = [*as_list(group.get("inSyncReplicas")), *as_list(group.get("notInSyncReplicas"))]
+        for row in map(as_dict, rows):
+            if as_int(row.get("brokerId"), -1) == broker_id and as_bool(row.get("alive")):
+                return as_text(row.get("brokerAddress"))
+        return ""
+
+    def is_holder(self, name: str, broker_id: int) -> bool:
+        """Returns whether a broker that the controller has for an id is of that name and id."""
+        try:
+            found = parse_object(self.body)
+        except BadJsonError:
+            return False
+        # A master shows the id 0.
+        has_id = as_int(found.get("brokerId"), -1) in (0, broker_id)
+        return as_text(found.get("brokerName")) == name and has_id
+
     def sync_state_set(self) -> SyncStateSet:
         """Returns the set in the body; the header's epoch wins where there is one."""
         found = SyncStateSet.parse(self.body)
@@ -199,6 +224,11 @@ def leader_ask(address: str) -> Ask:
 def sets_ask(address: str, member: Member) -> Ask:
     """1006: which replicas are in sync, and who of them is alive."""
     return Ask(address, Purpose.SETS, body=compact([member.name]))
+
+
+def holder_ask(address: str) -> Ask:
+    """1007: who are you; asked of another broker, which the controller has for our id."""
+    return Ask(address, Purpose.HOLDER)
 
 
 def next_id_ask(address: str, member: Member) -> Ask:

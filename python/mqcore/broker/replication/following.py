@@ -9,11 +9,12 @@ import logging
 from mqcore.broker.policy import fill_broker
 from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.replication.connecting import connected
+from mqcore.broker.replication.protection import HA_TLS
 from mqcore.broker.replication.refilling import Offer, Refilling, offer_of
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.model.shown_settings import settings_in
-from mqcore.native import ReplicationSlave
+from mqcore.native import ReplicationSlave, ReplicationTls
 from mqcore.remoting import Client, RequestCode, expect
 
 __all__ = ["MasterFollower", "ha_address_of"]
@@ -63,7 +64,7 @@ class MasterFollower:
             state.replicas.master_ha_address = settings.replication_master
         self._ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._client = Client(version=state.version)
+        self._client = Client(tls=state.outgoing_tls, version=state.version)
         self._began_s = 0.0
 
     def start(self) -> None:
@@ -142,14 +143,17 @@ class MasterFollower:
 
     async def _follow(self, address: str) -> str:
         """Follows until the connection ends; returns why it did."""
-        why, is_given = await self._refill(address)
+        tls = await self._protection()
+        why, is_given = await self._refill(address, tls)
         if why:
             return why
         try:
             made = await connected(address)
             self._ended.clear()
             descriptor = made.detach()
-            await asyncio.to_thread(self._slave.follow, descriptor, address, from_start=is_given)
+            await asyncio.to_thread(
+                self._slave.follow, descriptor, address, from_start=is_given, tls=tls
+            )
         except OSError as error:
             return error.strerror or str(error) or "no connection in time"
         except MQError as error:
@@ -162,7 +166,27 @@ class MasterFollower:
             self._note_master(is_there=False)
         return self._state.replicas.ended
 
-    async def _refill(self, address: str) -> tuple[str, bool]:
+    async def _protection(self) -> ReplicationTls | None:
+        """Returns what protects the next connection.
+
+        A slave in permissive mode speaks TLS where its master's settings have it, and plain where
+        they do not: for a change-over, in which brokers are started anew one by one.
+        """
+        protection, asked = self._state.replicas.protection, self._state.replicas.master_address
+        if protection is None:
+            return None
+        if protection.mode == "permissive":
+            try:
+                code = RequestCode.GET_BROKER_CONFIG
+                answer = await self._client.call(asked, code, timeout_s=_ASK_TIMEOUT_S)
+                theirs = settings_in(expect(answer, asked).body)
+            except MQError:
+                return None
+            if theirs.get(HA_TLS, "disabled") == "disabled":
+                return None
+        return protection.asking()
+
+    async def _refill(self, address: str, tls: ReplicationTls | None) -> tuple[str, bool]:
         """Copies whole files where the log has nothing, or ends with one.
 
         A master of RocketMQ gives none: a fresh log then begins where that master lets it.
@@ -190,7 +214,7 @@ class MasterFollower:
         self._note_master(is_there=True)
         state.replicas.refilling = refilling
         try:
-            return await refilling.run(address), True
+            return await refilling.run(address, tls), True
         finally:
             state.replicas.refilling = None
             self._note_master(is_there=False)

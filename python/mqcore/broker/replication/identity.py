@@ -95,6 +95,11 @@ class IdentityFiles:
         self._beside = path.with_name(path.name + _CANDIDATE)
         self._cluster, self._name = cluster, name
 
+    @property
+    def path(self) -> Path:
+        """The file of the id."""
+        return self._path
+
     def identity(self) -> Identity | None:
         """Returns the id that the broker has, None where it never got one.
 

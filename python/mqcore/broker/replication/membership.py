@@ -23,6 +23,7 @@ from mqcore.broker.replication.controller_messages import (
     apply_ask,
     elect_ask,
     heartbeat_ask,
+    holder_ask,
     leader_ask,
     next_id_ask,
     register_ask,
@@ -103,6 +104,8 @@ class Membership:
         epoch: The largest epoch that an order was given for.
         is_vacant: Whether the controller has taken the role of that epoch back and has no master.
         members: The sync-state set, as it was heard last of the current epoch.
+        rival: The address of another broker that has our id and answers; empty for none. Nothing is
+            asked any more then: under our id it may have acknowledged what our log has not.
     """
 
     member: Member
@@ -118,6 +121,7 @@ class Membership:
     epoch: int = 0
     is_vacant: bool = False
     members: SyncStateSet = field(default_factory=SyncStateSet)
+    rival: str = ""
     _whys: dict[Purpose, str] = field(default_factory=dict)
     _orders: list[Order] = field(default_factory=list)
     _asked: set[Purpose] = field(default_factory=set)
@@ -132,6 +136,9 @@ class Membership:
     _refused: tuple[int, int] | None = None
     # Whether the look at the group that is not answered yet was asked for before that refusal.
     _looked_before: bool = False
+    # Whether nobody else answers by our id; and where the controller knows somebody by it who may.
+    _is_sole: bool = False
+    _holder: str = ""
 
     # What is to be asked, and when.
 
@@ -166,6 +173,8 @@ class Membership:
     @property
     def _beats(self) -> bool:
         is_registered = self.phase in (Phase.REGISTERED, Phase.RUNNING)
+        if self.rival:
+            return False
         return self.identity is not None and (is_registered or self.epoch > 0)
 
     @property
@@ -197,6 +206,8 @@ class Membership:
 
     def _wants(self) -> set[Purpose]:
         """Returns what is to be asked in this phase."""
+        if self.rival:
+            return set()
         wants = {Purpose.LEADER}
         if not self.leader:
             return wants
@@ -214,7 +225,9 @@ class Membership:
 
     def _step_to_register(self) -> Purpose:
         if self.identity is not None:
-            return Purpose.SETS if self.is_suspect else Purpose.REGISTER
+            if self._holder:
+                return Purpose.HOLDER
+            return Purpose.SETS if self.is_suspect or not self._is_sole else Purpose.REGISTER
         return Purpose.NEXT_ID if self.candidate is None else Purpose.APPLY
 
     def _ask(self, purpose: Purpose, now_ms: int) -> Ask | None:
@@ -226,6 +239,8 @@ class Membership:
             return leader_ask(self.controllers[self._turn % len(self.controllers)])
         if purpose is Purpose.SETS:
             return sets_ask(leader, member)
+        if purpose is Purpose.HOLDER:
+            return holder_ask(self._holder)
         if purpose is Purpose.NEXT_ID:
             return next_id_ask(leader, member)
         if purpose is Purpose.APPLY and self.candidate is not None:
@@ -255,6 +270,9 @@ class Membership:
             return
         self._asked.discard(purpose)
         self._due_ms.pop(purpose, None)
+        if purpose is Purpose.HOLDER:
+            self._hear_holder(answer, now_ms)
+            return
         if answer is None or answer.code == ResponseCode.CONTROLLER_NOT_LEADER:
             if purpose is Purpose.REPLICAS:
                 self._looked_before = False
@@ -303,16 +321,40 @@ class Membership:
         if answer.code != ResponseCode.SUCCESS:
             self._due_ms[Purpose.SETS] = now_ms + _RETRY_MS
             return False
-        self.is_suspect = False
-        in_sync = answer.living_in_sync(self.member.name)
         own_id = -1 if self.identity is None else self.identity.broker_id
+        if not self._is_sole:
+            address = answer.living_address(self.member.name, own_id)
+            if address not in ("", self.member.address):
+                self._holder = address
+                return True
+            self._is_sole = True
+        is_suspect, self.is_suspect = self.is_suspect, False
+        in_sync = answer.living_in_sync(self.member.name)
         others = [each for each, is_alive in in_sync.items() if is_alive and each != own_id]
-        if own_id in in_sync and others:
+        if is_suspect and own_id in in_sync and others:
             self.identity = None
             self._orders.append(ForgetIdentity())
         # Until here every start asks anew.
         self._orders.append(SettleEnd())
         return True
+
+    def _hear_holder(self, answer: Answer | None, now_ms: int) -> None:
+        """Hears whoever the controller has at another address for our id.
+
+        Where nobody answers it may be late: the controller is asked again whether it lives.
+        """
+        holder, self._holder = self._holder, ""
+        if answer is None:
+            self._due_ms[Purpose.SETS] = now_ms + _RETRY_MS
+            return
+        self._is_sole = True
+        own_id = -1 if self.identity is None else self.identity.broker_id
+        if answer.code == ResponseCode.SUCCESS and answer.is_holder(self.member.name, own_id):
+            self.rival = holder
+            self._whys[Purpose.HOLDER] = (
+                f"{holder} has the id {own_id} of {self.member.name} already, and answers: two "
+                "brokers with one id would take each other's place"
+            )
 
     def _hear_next_id(self, answer: Answer, now_ms: int) -> bool:
         broker_id = answer.number("nextBrokerId")
@@ -333,6 +375,7 @@ class Membership:
             self._due_ms[Purpose.NEXT_ID] = now_ms + _RETRY_MS
             return False
         self.identity = self.candidate.identity
+        self._is_sole = True
         self.candidate = None
         self._orders.append(KeepIdentity(self.identity))
         return True

@@ -13,7 +13,13 @@ from enum import Enum
 from mqcore.broker.replication.connecting import connected
 from mqcore.clock import monotonic_ms
 from mqcore.errors import MQError
-from mqcore.native import RefillProgress, ReplicationEpochs, ReplicationRefill, Store
+from mqcore.native import (
+    RefillProgress,
+    ReplicationEpochs,
+    ReplicationRefill,
+    ReplicationTls,
+    Store,
+)
 from mqcore.remoting import Client, OwnRequestCode, ResponseCode
 
 __all__ = ["HA_PORT", "LOG_START", "Offer", "Offered", "RefillFigures", "Refilling", "offer_of"]
@@ -141,18 +147,19 @@ class Refilling:
             bytes_per_second=shown.received_bytes * _MS_PER_S // took_ms,
         )
 
-    async def run(self, address: str) -> str:
+    async def run(self, address: str, tls: ReplicationTls | None = None) -> str:
         """Copies all whole files; returns why that ended before, empty when it has all.
 
         Args:
             address: Where the master ships its log.
+            tls: What protects the connections; None for plain ones.
         """
         self._began_ms = monotonic_ms()
         reasons = list[str]()
         try:
             for _stream in range(self._streams):
                 socket = await connected(address)
-                self._refill.add(socket.detach(), address)
+                self._refill.add(socket.detach(), address, tls=tls)
             await self._all_ended(address, reasons)
         except OSError as error:
             return error.strerror or str(error) or "no connection in time"

@@ -17,6 +17,8 @@ from mqcore.broker.replication.orders import (
     Become,
     Follow,
 )
+from mqcore.broker.replication.protection import ReplicationProtection
+from mqcore.broker.replication.record_repair import RecordRepair
 from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
@@ -50,6 +52,7 @@ class Replication:
 
         Raises:
             StoreError: Descriptors are exhausted, or the file of epochs cannot be read.
+            TlsError: Certificates of the port for slaves cannot be used.
         """
         self._state = state
         self._follower: MasterFollower | None = None
@@ -58,7 +61,9 @@ class Replication:
         self._timers: TimersOfMaster | None = None
         self._persistence: ConfigPersistence | None = None
         self._port = 0
+        self._repair = RecordRepair(state)
         role = state.role
+        state.replicas.protection = ReplicationProtection(state.settings)
         if role.is_controlled:
             path = epoch_file(state.settings)
             state.replicas.epochs = ReplicationEpochs(state.store, str(path))
@@ -80,6 +85,7 @@ class Replication:
             StoreError: A thread cannot be started.
         """
         self._persistence, self._port = persistence, port
+        self._repair.start()
         if self._state.role.is_controlled:
             await self._listen_for_tables(server)
         elif self._follower is not None:
@@ -95,6 +101,7 @@ class Replication:
 
     async def stop(self) -> None:
         """Closes every connection; a table that is being taken is taken whole."""
+        await self._repair.stop()
         for part in (self._listener, self._timers, self._tables, self._follower):
             if part is not None:
                 await part.stop()

@@ -111,6 +111,27 @@ impl<D: Disk> Segment<D> {
         Ok(made)
     }
 
+    /// Writes other bytes into a file that nobody maps, and syncs it; false, with nothing written, where
+    /// somebody does. No map is made meanwhile.
+    ///
+    /// # Durability
+    /// After true the bytes survive power loss.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// For the sync.
+    pub fn replace(&self, bytes: &[u8], position: u64) -> Result<bool> {
+        let mapped = self.region.read();
+        if mapped.last.strong_count() > 0 || self.buffer.read().is_some() {
+            return Ok(false);
+        }
+        self.file.write_at(bytes, position)?;
+        self.file.sync_data()?;
+        Ok(true)
+    }
+
     /// Lets the map go: it is unmapped when the last slice is gone. Reads go through the file now.
     pub fn unmap(&self) {
         let region = self.region.write().held.take();

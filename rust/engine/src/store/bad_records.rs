@@ -1,13 +1,15 @@
-//! Records of a closed store that are bad, and putting the bytes of another replica in place of one. What is
-//! written is looked at first: it is a whole record of this place, it fills the gap, and the records around it
-//! are the same on both replicas. Nobody has the store open meanwhile: the lock is held.
+//! Records that are bad, and putting the bytes of another replica in place of one. What is written is looked at
+//! first: it is a whole record of this place, it fills the gap, and the records around it are the same on both
+//! replicas. Of a closed store the lock is held meanwhile; of an open one only files are written that nobody maps.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mqcore_record::{CrcCheck, Found, RecordError, check};
 
+use super::Store;
 use super::names::TRUNCATED_DIR;
 use crate::checkpoint::{Checkpoint, Field};
+use crate::clock::Clock;
 use crate::commit_log::{LogEnd, Scan, Stop, scan, whole_record_after};
 use crate::config::StoreConfig;
 use crate::disk::{Disk, DiskFile, Open};
@@ -15,6 +17,9 @@ use crate::error::{Error, Result};
 use crate::notice::Notices;
 use crate::segment::Chain;
 use crate::units::round_down;
+
+/// Bytes of a map are never written but by who appends: slices of it are given out.
+const STILL_MAPPED: &str = "its file is mapped while the broker runs: it is too new";
 
 /// A record that is bad, with whole ones behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +58,7 @@ pub fn next_bad_record<D: Disk>(
 ) -> Result<Option<BadRecord>> {
     let config = config.check()?;
     let chain = open_chain(disk, &config, Open::Read)?;
-    find(&chain, from.max(chain.start()))
+    find(&chain, from.max(chain.start()), chain.end())
 }
 
 /// Puts a record of another replica in place of the bad one at its offset; `around` is what that replica has
@@ -82,33 +87,95 @@ pub fn replace_bad_record<D: Disk>(
     let _lock = disk.lock(&root.join("lock"))?;
     let chain = open_chain(disk, &config, Open::Write)?;
     let at = theirs.physical_offset;
-    let file_start = round_down(at, chain.segment_len_bytes());
-    let mut bad = find(&chain, file_start.max(chain.start()))?;
-    while let Some(earlier) = bad.as_ref().filter(|bad| bad.physical_offset < at) {
-        bad = find(&chain, earlier.next_whole)?;
-    }
-    let Some(bad) = bad.filter(|bad| bad.physical_offset == at) else {
-        return Err(refused(
-            at,
-            "no bad record with whole ones behind it begins there",
-        ));
-    };
+    let bad = find_at(&chain, at, chain.end())?.ok_or_else(|| none_at(at))?;
     let notices = Notices::default();
     let checkpoint = Checkpoint::open(disk, &root.join("checkpoint"), &notices)?;
     look_at(&chain, &bad, theirs, checkpoint.value(Field::ConfirmOffset))?;
     compare(&chain, &bad, around)?;
-    let kept = root.join(TRUNCATED_DIR).join(format!("{at:020}.replaced"));
-    if is_dry {
-        return Ok(kept);
+    let kept = kept_at(&root, at);
+    if !is_dry {
+        put_in_place(disk, &chain, theirs, &kept)?;
     }
+    Ok(kept)
+}
+
+/// The bad record that begins at an offset of an open store, with whole ones behind it; `None` where none does.
+///
+/// # Errors
+/// [`Error::Io`].
+///
+/// # Blocking
+/// Reads the file up to there.
+pub fn bad_record_at<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    physical_offset: u64,
+) -> Result<Option<BadRecord>> {
+    find_at(&store.files.chain, physical_offset, settled(store))
+}
+
+/// As [`replace_bad_record`], while the store is open: in a file that nobody maps any more, below what is
+/// confirmed. Readers of the record at this moment see a bad one, as before.
+///
+/// # Durability
+/// As [`replace_bad_record`].
+///
+/// # Errors
+/// [`Error::NotWritable`] as there, and while the file is mapped: it is newer than the window of what was
+/// written last; [`Error::Io`].
+///
+/// # Blocking
+/// Reads the file up to there, and waits for its sync.
+pub fn replace_record<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    theirs: TheirRecord<'_>,
+    around: &[TheirRecord<'_>],
+) -> Result<PathBuf> {
+    let (at, chain) = (theirs.physical_offset, &store.files.chain);
+    let bad = bad_record_at(store, at)?.ok_or_else(|| none_at(at))?;
+    look_at(chain, &bad, theirs, settled(store).cast_signed())?;
+    compare(chain, &bad, around)?;
+    let kept = kept_at(&store.config.root()?, at);
+    put_in_place(&store.files.disk, chain, theirs, &kept)?;
+    store.damaged.forget(at);
+    Ok(kept)
+}
+
+/// End of what nobody cuts any more, on the disk.
+fn settled<D: Disk, C: Clock>(store: &Store<D, C>) -> u64 {
+    let flushed = store.files.positions.flushed.position();
+    store.files.confirmed_end().min(flushed)
+}
+
+fn kept_at(root: &Path, at: u64) -> PathBuf {
+    let name = format!("{at:020}.replaced");
+    root.join(TRUNCATED_DIR).join(name)
+}
+
+fn none_at(at: u64) -> Error {
+    refused(at, "no bad record with whole ones behind it begins there")
+}
+
+/// Keeps what is there, writes, and looks at it.
+fn put_in_place<D: Disk>(
+    disk: &D,
+    chain: &Chain<D>,
+    theirs: TheirRecord<'_>,
+    kept: &Path,
+) -> Result<()> {
+    let at = theirs.physical_offset;
     let segment = chain
         .find(at)
         .ok_or_else(|| refused(at, "no file of the log has it"))?;
     let position = at - segment.base();
+    if segment.is_mapped() {
+        return Err(refused(at, STILL_MAPPED));
+    }
     let before = segment.read(position, theirs.bytes.len())?;
-    write_copy(disk, &kept, before.as_bytes())?;
-    segment.file().write_at(theirs.bytes, position)?;
-    segment.file().sync_data()?;
+    write_copy(disk, kept, before.as_bytes())?;
+    drop(before);
+    if !segment.replace(theirs.bytes, position)? {
+        return Err(refused(at, STILL_MAPPED));
+    }
     let after = segment.read(position, theirs.bytes.len())?;
     if after.as_bytes() != theirs.bytes {
         return Err(refused(
@@ -116,7 +183,7 @@ pub fn replace_bad_record<D: Disk>(
             "what was written is not what is read: the disk is bad",
         ));
     }
-    Ok(kept)
+    Ok(())
 }
 
 fn open_chain<D: Disk>(disk: &D, config: &StoreConfig, how: Open) -> Result<Chain<D>> {
@@ -124,10 +191,20 @@ fn open_chain<D: Disk>(disk: &D, config: &StoreConfig, how: Open) -> Result<Chai
     Chain::open(disk, &dir, config.segment_len_bytes, how).map(|(chain, _unfinished)| chain)
 }
 
-fn find<D: Disk>(chain: &Chain<D>, from: u64) -> Result<Option<BadRecord>> {
+/// The bad record that begins at an offset.
+fn find_at<D: Disk>(chain: &Chain<D>, at: u64, limit: u64) -> Result<Option<BadRecord>> {
+    let file_start = round_down(at, chain.segment_len_bytes());
+    let mut bad = find(chain, file_start.max(chain.start()), limit)?;
+    while let Some(earlier) = bad.as_ref().filter(|bad| bad.physical_offset < at) {
+        bad = find(chain, earlier.next_whole, limit)?;
+    }
+    Ok(bad.filter(|bad| bad.physical_offset == at))
+}
+
+fn find<D: Disk>(chain: &Chain<D>, from: u64, limit: u64) -> Result<Option<BadRecord>> {
     let walk = Scan {
         from,
-        limit: chain.end(),
+        limit,
         crc: CrcCheck::Verify,
         is_recovery: true,
         torn_from: u64::MAX,
@@ -210,7 +287,7 @@ fn compare<D: Disk>(chain: &Chain<D>, bad: &BadRecord, around: &[TheirRecord<'_>
 }
 
 /// Keeps what is replaced. A copy that is there already is older, and stays: it is what was bad first.
-fn write_copy<D: Disk>(disk: &D, path: &std::path::Path, bytes: &[u8]) -> Result<()> {
+fn write_copy<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> Result<()> {
     if disk
         .stat(path)?
         .is_some_and(|stat| stat.len_bytes == bytes.len() as u64)

@@ -85,6 +85,11 @@ impl DamagedRecords {
         true
     }
 
+    /// Forgets a record that was put right.
+    pub(super) fn forget(&self, physical_offset: u64) {
+        self.found.lock().by_offset.remove(&physical_offset);
+    }
+
     /// Whether a damaged record is known at an offset.
     pub(super) fn has(&self, physical_offset: u64) -> bool {
         let found = self.found.lock();

@@ -74,7 +74,9 @@ use crate::status::PutStatus;
 
 pub use answers::{GetStatus, Got, Queried, RecordOffsets};
 pub use ask::{Ask, FilterDecision, MessageFilter, SeenExtension, SeenUnit};
-pub use bad_records::{BadRecord, TheirRecord, next_bad_record, replace_bad_record};
+pub use bad_records::{
+    BadRecord, TheirRecord, bad_record_at, next_bad_record, replace_bad_record, replace_record,
+};
 pub use bits::BitMaker;
 pub use checkpoints::Checkpoints;
 pub use damaged_records::{DamagedRecord, DamagedRecords};

@@ -12,6 +12,7 @@ mod golden_index;
 mod golden_queues;
 mod golden_store;
 mod index_tags;
+mod live_repair;
 mod meddling;
 mod members;
 mod model;

@@ -1,0 +1,110 @@
+"""Two brokers with one id at a controller: a copied directory, a broker that has moved."""
+
+import pytest
+
+from broker.scripted_controller import ScriptedController
+from broker.test_membership import STANDING, Life, running
+from mqcore.broker.replication.controller_messages import (
+    Answer,
+    Member,
+    Purpose,
+    SyncStateSet,
+)
+from mqcore.broker.replication.identity import Identity
+from mqcore.broker.replication.membership import Phase
+from mqcore.broker.replication.orders import ForgetIdentity
+from mqcore.model.relaxed_json import compact
+from mqcore.remoting import ResponseCode
+
+
+def rival_of(controller: ScriptedController, number: int) -> Life:
+    """Returns a member with the id of another one, at an address of its own: a copied directory."""
+    life = Life(controller, 9, identity=Identity("c", "b", number))
+    life.membership.member = Member("c", "b", "host9:10911", began_ms=1)
+    return life
+
+
+def holder_asked(life: Life, answer: Answer | None) -> None:
+    """Goes on until whoever has the id is asked, and lets it answer."""
+    while True:
+        life.now_ms += 100
+        for ask in life.membership.due(life.now_ms, STANDING):
+            if ask.purpose is Purpose.HOLDER:
+                assert ask.address == "host1:10911"
+                life.membership.answered(ask, answer, life.now_ms)
+                return
+            life.membership.answered(ask, life.controller.answer(ask), life.now_ms)
+
+
+@pytest.mark.parametrize("shown_id", [0, 1])
+def test_a_copy_of_a_broker_that_lives_is_refused_and_registers_with_nobody(shown_id: int) -> None:
+    controller = ScriptedController()
+    running(controller)
+    controller.heard.clear()
+    life = rival_of(controller, 1)
+    body = compact({"brokerId": shown_id, "brokerName": "b", "clusterName": "c"})
+    holder_asked(life, Answer(0, "", {}, body))
+    life.run(60_000)
+    assert life.membership.rival == "host1:10911"
+    assert "host1:10911 has the id 1 of b already" in life.membership.why
+    assert {ask.purpose for ask in controller.heard} == {Purpose.LEADER, Purpose.SETS}
+    assert controller.group.addresses == {1: "host1:10911"}
+    assert life.orders == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(0, "", {}, b'{"brokerId":0,"brokerName":"other"}'),
+        Answer(0, "", {}, b'{"brokerId":7,"brokerName":"b"}'),
+        Answer(0, "", {}, b"nothing"),
+        Answer(ResponseCode.SYSTEM_ERROR, "no controller"),
+    ],
+)
+def test_somebody_else_at_an_address_of_before_is_no_rival(answer: Answer) -> None:
+    controller = ScriptedController()
+    running(controller)
+    life = rival_of(controller, 1)
+    holder_asked(life, answer)
+    life.run(life.now_ms + 2_000)
+    assert life.membership.rival == ""
+    assert controller.group.addresses == {1: "host9:10911"}
+
+
+def test_a_broker_that_moved_waits_until_it_is_known_that_nobody_is_where_it_was() -> None:
+    controller = ScriptedController()
+    running(controller)
+    life = rival_of(controller, 1)
+    for _ in range(3):
+        holder_asked(life, None)
+    assert controller.group.addresses == {1: "host1:10911"}
+    controller.die(1)
+    life.run(life.now_ms + 4_000)
+    assert life.membership.rival == ""
+    assert controller.group.addresses == {1: "host9:10911"}
+
+
+def test_a_broker_that_starts_again_in_the_set_keeps_its_id() -> None:
+    controller = ScriptedController()
+    running(controller)
+    running(controller, 2)
+    controller.group.members = SyncStateSet((1, 2), 2)
+    for number in (1, 2):
+        again = Life(controller, number, identity=Identity("c", "b", number))
+        again.run(2_000)
+        assert again.membership.identity == Identity("c", "b", number)
+        assert again.took(ForgetIdentity) == []
+        assert again.membership.phase is Phase.RUNNING
+
+
+def test_a_copy_of_a_broker_is_refused_before_it_is_given_another_id() -> None:
+    controller = ScriptedController()
+    running(controller)
+    running(controller, 2)
+    controller.group.members = SyncStateSet((1, 2), 2)
+    life = rival_of(controller, 1)
+    life.membership.is_suspect = True
+    holder_asked(life, Answer(0, "", {}, compact({"brokerId": 1, "brokerName": "b"})))
+    life.run(10_000)
+    assert life.membership.rival == "host1:10911"
+    assert life.orders == []
