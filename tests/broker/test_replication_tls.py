@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.test_controlled import members
+from broker.test_controlled import _high, members
 from broker.test_hand_over import Senders, hand_over, until_followed, until_over
 from broker.test_replication import (
     SLAVE,
@@ -196,7 +196,8 @@ def test_a_failover_and_a_hand_over_go_over_tls_alone(tmp_path: Path, papers: Pa
             await them.kill(2)
             await them.until_master(1)
             await them.send(1, 5)
-            assert len(await them.bodies(1)) == 35 + len(senders.answers)
+            # Queues follow the log.
+            await until(lambda: _high(them, 1) == 35 + len(senders.answers))
 
     run_on("asyncio", run())
 
