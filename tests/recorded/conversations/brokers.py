@@ -186,4 +186,12 @@ _BAD_FRAMES = Conversation(
     kinds=("json",),
 )
 
-CONVERSATIONS: Final = (_SETTINGS, _FIGURES, _TOOLS, _MEMBER, _UNKNOWN, _UNKNOWN_TO_BINARY, _BAD_FRAMES)
+CONVERSATIONS: Final = (
+    _SETTINGS,
+    _FIGURES,
+    _TOOLS,
+    _MEMBER,
+    _UNKNOWN,
+    _UNKNOWN_TO_BINARY,
+    _BAD_FRAMES,
+)
