@@ -1,10 +1,12 @@
 """`mqcore store repair --from`: bad records of a directory, fetched from another replica."""
 
 import asyncio
+import ssl
 from pathlib import Path
 
 import click
 
+from mqcore.cli.replica_link import replica_link
 from mqcore.errors import MQError
 from mqcore.native import BadRecord, next_bad_record, replace_bad_record
 from mqcore.remoting import Client, RequestCode, ResponseCode
@@ -34,12 +36,12 @@ def repair_records(
         StoreError: The replicas differ in more than that, or a broker runs on the directory.
         click.ClickException: The other replica has not the record.
     """
-    repaired, at = 0, 0
+    repaired, at, tls = 0, 0, replica_link(settings).requests
     while repaired < _RECORDS_MAX:
         bad = next_bad_record(directory, config=settings, physical_offset=at)
         if bad is None:
             break
-        record, around = asyncio.run(_fetched(address, bad))
+        record, around = asyncio.run(_fetched(address, bad, tls))
         kept = replace_bad_record(
             directory,
             config=settings,
@@ -57,10 +59,12 @@ def repair_records(
     click.echo(f"{repaired} records {words} repaired from {address}")
 
 
-async def _fetched(address: str, bad: BadRecord) -> tuple[bytes, list[tuple[int, bytes]]]:
+async def _fetched(
+    address: str, bad: BadRecord, tls: ssl.SSLContext | None
+) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Returns what another replica has in place of a bad record, and around it."""
     offsets = [each for each in (bad.before, bad.next_whole) if each is not None]
-    async with Client() as client:
+    async with Client(tls=tls) as client:
         record = await _record(client, address, bad.physical_offset)
         return record, [(each, await _record(client, address, each)) for each in offsets]
 

@@ -2,19 +2,24 @@
 
 import asyncio
 import contextlib
+import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mqcore.cli.options import settings_of
+from mqcore.cli.replica_link import replica_link
 from mqcore.errors import MQError
 
 if TYPE_CHECKING:
     from mqcore.broker.replication.refilling import Refilling
+    from mqcore.native import ReplicationTls
 
 # What goes aside with the log: it is made from it, or is about it. Topics, groups and offsets stay.
+# The id at the controller goes too: the set that it may be in counts on the log that was there.
 _OF_THE_LOG = (
     "commitlog",
     "commitlog.refill",
@@ -31,8 +36,14 @@ _OF_THE_LOG = (
     "queues.manifest.before",
     "epochFileCheckpoint",
     "epochFileCheckpoint.bak",
+    "epochFileCheckpoint.lost",
+    "epochFileCheckpoint.asked",
+    "mqcore.lost-end",
+    "brokerIdentity",
+    "brokerIdentity-temp",
 )
 _ASIDE = "truncated"
+_IDENTITY_KEY = "storePathBrokerIdentity"
 _FILE_KEY = "mappedFileSizeCommitLog"
 _LOOK_S = 0.1
 _TIMEOUT_S = 5.0
@@ -64,7 +75,9 @@ def refill(
     The broker that is to have DIR does not run. Started as a slave it follows from there on. Each
     file is compared with the hash of the broker's; a copy that was interrupted goes on where it
     was. A log that DIR has already is continued where it ends with a file, and refused otherwise:
-    with --set-aside it is moved, and nothing of it is deleted.
+    with --set-aside it is moved, and nothing of it is deleted. The id at the controller is moved
+    with it: the broker gets another one, and is in sync once it has copied what it lacks. A broker
+    that speaks TLS is reached by the settings (-c) of the broker that is to have DIR.
     """
     settings = settings_of(config_file, assignments)
     if set_aside:
@@ -88,22 +101,29 @@ def _move(directory: Path, settings: dict[str, str]) -> None:
     for name in found:
         if (directory / name).exists():
             (directory / name).rename(aside / name)
+    elsewhere = Path(settings.get(_IDENTITY_KEY, ""))
+    if elsewhere.is_file():
+        shutil.move(elsewhere, aside / elsewhere.name)
     click.echo(f"the old log is in {aside}")
 
 
 async def _filled(directory: Path, address: str, streams: int, settings: dict[str, str]) -> int:
+    from mqcore.broker.replication.protection import HA_TLS
     from mqcore.broker.replication.refilling import Offer, Refilling, offer_of
+    from mqcore.model.shown_settings import settings_in
     from mqcore.native import ReplicationEpochs, Store
     from mqcore.remoting import Client, RequestCode, expect
 
-    async with Client() as client:
+    link = replica_link(settings)
+    async with Client(tls=link.requests) as client:
         answer = await client.call(address, RequestCode.GET_BROKER_CONFIG, timeout_s=_TIMEOUT_S)
-        theirs = expect(answer, address).body
+        theirs = settings_in(expect(answer, address).body)
         offer = await offer_of(client, address)
     if offer.what is not Offer.GIVEN:
         raise click.ClickException(
             f"{address} gives no whole files: it is no master of mqcore that slaves can reach"
         )
+    tls = link.files_from(address, theirs.get(HA_TLS, "disabled"))
     settings.setdefault(_FILE_KEY, _setting(theirs, _FILE_KEY))
     settings.setdefault("maxMessageSize", _setting(theirs, "maxMessageSize"))
     store = Store(directory, config=settings)
@@ -116,22 +136,19 @@ async def _filled(directory: Path, address: str, streams: int, settings: dict[st
                 "itself; --set-aside begins anew"
             )
         host = address.rpartition(":")[0]
-        why = await _shown(refilling, f"{host}:{offer.ha_port}")
+        why = await _shown(refilling, f"{host}:{offer.ha_port}", tls)
         if why:
             raise click.ClickException(f"{why}; --set-aside begins anew")
         return store.stats().appended
 
 
-def _setting(config: bytes, key: str) -> str:
-    from mqcore.model.shown_settings import settings_in
-
-    found = settings_in(config)
-    if key not in found:
+def _setting(theirs: Mapping[str, str], key: str) -> str:
+    if key not in theirs:
         raise click.ClickException(f"the broker's settings have no {key}")
-    return found[key]
+    return theirs[key]
 
 
-async def _shown(refilling: "Refilling", shipping: str) -> str:
+async def _shown(refilling: "Refilling", shipping: str, tls: "ReplicationTls | None") -> str:
     """Copies, with a progress bar on a terminal; returns why it ended too early."""
     from rich.console import Console
     from rich.progress import (
@@ -143,7 +160,7 @@ async def _shown(refilling: "Refilling", shipping: str) -> str:
     )
 
     console = Console(stderr=True)
-    copying = asyncio.ensure_future(refilling.run(shipping))
+    copying = asyncio.ensure_future(refilling.run(shipping, tls))
     columns = ("log", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("log", total=None)

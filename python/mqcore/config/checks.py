@@ -62,7 +62,7 @@ def check_broker(settings: BrokerSettings) -> list[str]:
         faults.append(f"storePathCommitLog={log_dir}: several directories of the log are not built")
     faults += _role_faults(settings)
     faults += _host_faults(settings.replication_member_hosts)
-    faults += _replication_tls_faults(settings)
+    faults += replication_tls_faults(settings)
     for address in settings.name_servers:
         host, separator, port = address.rpartition(":")
         if not separator or not host or not port.isdigit():
@@ -146,7 +146,7 @@ def _acting_faults(settings: BrokerSettings) -> list[str]:
     return faults
 
 
-def _replication_tls_faults(settings: BrokerSettings) -> list[str]:
+def replication_tls_faults(settings: BrokerSettings) -> list[str]:
     """Returns what TLS of the port for slaves lacks."""
     listener, mode = settings.listener, settings.replication_tls
     if mode == "disabled":
