@@ -159,9 +159,9 @@ def _late(master: Peer, scratch: Path) -> Iterator[Row]:
             if copying is not None:
                 is_over = copying.poll() is not None
                 copying.kill()
-                copying.wait()
+                _, why = copying.communicate()
                 if is_over:
-                    raise RuntimeError("the copy was over before the load was")
+                    raise RuntimeError(f"the copy was over before the load was: {why.strip()}")
                 shutil.rmtree(home)
             found[is_copied].append(latency(report, "p99"))
     without, beside = (median(each) for each in found)
@@ -169,8 +169,8 @@ def _late(master: Peer, scratch: Path) -> Iterator[Row]:
     yield Row(words, beside, without, "<= 2", 2.0, is_upper=True)
 
 
-def _begun(master: Peer, home: Path) -> subprocess.Popen[bytes]:
+def _begun(master: Peer, home: Path) -> subprocess.Popen[str]:
     """Begins a copy by the command, in a process of its own."""
     home.mkdir()
     line = [str(MQCORE), "store", "refill", "--from", master.address, str(home / "store")]
-    return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
