@@ -260,7 +260,9 @@ fn a_divergent_tail_is_cut_and_kept_and_the_copies_are_equal() {
     b.follow(&a);
     a.let_join(2);
     let common = put(&a.store, 50);
-    until("the slave has it", || b.end() == common);
+    until("the slave has it, and the master knows", || {
+        a.store.replica().confirmed() == common
+    });
     b.slave().stop();
     // The old master goes on alone: nothing of it is acknowledged or seen.
     put(&a.store, 700);
