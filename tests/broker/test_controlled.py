@@ -10,6 +10,7 @@ import pytest
 
 from broker.scripted_controller import ScriptedController
 from broker.test_replication import name_server
+from interop.processes import free_port
 from live_broker import SMALL, Live
 from loops import run_on, until
 from mqcore.broker.config_persistence import ConfigPersistence
@@ -386,8 +387,9 @@ def test_a_master_that_asked_for_a_set_before_it_was_killed_needs_another_epoch(
             await until(asked.exists)
             assert asked.read_text() == "1-1"
             # The controller sees nothing of it, and still has the old request on its way.
+            port = them.live(1).address.rpartition(":")[2]
             await them.brokers.pop(1).abandon()
-            await them.begin(1)
+            await them.begin(1, listenPort=port, haListenPort=str(free_port()))
             await until(lambda: them.brokers[1].phase is Phase.RUNNING)
             answer = await them.live(1).send("T", b"early")
             assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE

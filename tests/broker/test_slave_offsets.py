@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,8 @@ from live_broker import Live, live
 from loops import run_on, until
 from mqcore.broker.consumer_offsets import ahead_of, changed_since
 from mqcore.broker.replication.metadata import MetadataSync
-from mqcore.remoting import RequestCode, expect
+from mqcore.native import Command
+from mqcore.remoting import RequestCode, ResponseCode, expect
 
 KEY = "T@g"
 
@@ -184,6 +186,37 @@ def test_tables_of_a_master_count_when_its_log_is_confirmed_here(tmp_path: Path)
             assert not await sync._has_come_to(end)
             epochs.confirmed = end
             assert await sync._has_come_to(end)
+            state.replicas.epochs = None
+
+    run_on("asyncio", run())
+
+
+def test_offsets_of_a_member_wait_for_the_log_that_they_rest_on(tmp_path: Path) -> None:
+    """A pop has moved an offset: the check point behind it must be here before the offset is."""
+
+    async def run() -> None:
+        async with live(tmp_path / "b") as broker:
+            state, persistence = broker.broker.state, broker.broker._opened_persistence()
+            expect(await broker.send("T", b"x"), broker.address)
+            sync, end = MetadataSync(state, persistence), state.store.stats().appended
+            answers = {
+                RequestCode.GET_ALL_CONSUMER_OFFSET: b'{"offsetTable":{"T@g":{0:1}}}',
+                RequestCode.GET_BROKER_HA_STATUS: b'{"masterCommitLogMaxOffset":%d}' % end,
+            }
+
+            async def ask(_address: str, code: RequestCode, *_args: object) -> Command:
+                return Command(code=ResponseCode.SUCCESS, body=answers[code])
+
+            cast("Any", sync._calls).ask = ask
+            steps = [(RequestCode.GET_ALL_CONSUMER_OFFSET, sync._hold_offsets)]
+            epochs = ConfirmedTo(end - 1)
+            state.replicas.epochs = cast("Any", epochs)
+            state.role = replace(state.role, is_controlled=True)
+            await sync._take_all("m", steps)
+            assert state.fast_path.offsets.find("g", "T", 0) in (None, -1)
+            epochs.confirmed = end
+            await sync._take_all("m", steps)
+            assert state.fast_path.offsets.find("g", "T", 0) == 1
             state.replicas.epochs = None
 
     run_on("asyncio", run())

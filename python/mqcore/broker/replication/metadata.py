@@ -10,7 +10,8 @@ official slave removes every topic first, a bad one leaves it without.
 How far the master has delivered delayed messages, revived popped ones and asked about transactions
 counts here only when the log has come to where the master's ended then: what it delivered must be
 here, or a slave that becomes master would never deliver it. Under a controller so much must be
-confirmed too: what is not may be cut when another one is elected.
+confirmed too: what is not may be cut when another one is elected. There all offsets wait for that:
+one that a pop has moved rests on a check point in the log, by which the message comes back.
 
 A master of mqcore notifies us of a topic or group that it has made, and acknowledges it when it was
 taken here (`TAKE_TABLES`); its offsets are asked for every second. An official one is asked every
@@ -21,6 +22,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
@@ -82,6 +84,21 @@ _COME_S = 2.0
 _COME_LOOK_S = 0.05
 
 
+@dataclass(frozen=True, slots=True)
+class _Offsets:
+    """Offsets that a master has answered (43).
+
+    Attributes:
+        own: How far it has delivered by itself: its own groups.
+        rest: Those of consumers.
+        body: The answer.
+    """
+
+    own: dict[str, dict[int, int]]
+    rest: dict[str, dict[int, int]]
+    body: bytes
+
+
 class MetadataSync:
     """Follows the tables of a master."""
 
@@ -131,8 +148,8 @@ class MetadataSync:
                 if not is_own(key)
                 for queue_id in queues
             }
-        # What counts once the log has come so far.
-        self._own_offsets: dict[str, dict[int, int]] = {}
+        # What the master has answered last, until it counts.
+        self._offsets: _Offsets | None = None
         self._delays: bytes | None = None
 
     def start(self) -> None:
@@ -193,7 +210,7 @@ class MetadataSync:
             await self.sync()
         elif self._is_notified:
             progress = (
-                (RequestCode.GET_ALL_CONSUMER_OFFSET, self._merge_offsets),
+                (RequestCode.GET_ALL_CONSUMER_OFFSET, self._hold_offsets),
                 (RequestCode.GET_ALL_DELAY_OFFSET, self._hold_delays),
             )
             async with self._taking:
@@ -241,7 +258,7 @@ class MetadataSync:
         persistence = self._persistence
         return {
             TOPICS: (RequestCode.GET_ALL_TOPIC_CONFIG, persistence.follow_topics),
-            "offsets": (RequestCode.GET_ALL_CONSUMER_OFFSET, self._take_offsets),
+            "offsets": (RequestCode.GET_ALL_CONSUMER_OFFSET, self._hold_offsets),
             "delays": (RequestCode.GET_ALL_DELAY_OFFSET, self._hold_delays),
             GROUPS: (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, persistence.follow_groups),
             MODES: (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, persistence.follow_modes),
@@ -266,14 +283,18 @@ class MetadataSync:
 
     async def _take_all(self, address: str, steps: Iterable[_Step]) -> None:
         """Takes tables, and progress of the master once the log has what it had stored by then."""
-        self._delays = None
+        self._offsets = self._delays = None
         reign = reign_of(self._state)
         for code, take in steps:
             await self._take(address, code, take)
         end = await self._end_of_master(address)
         has_come = end is None or await self._has_come_to(end)
-        if has_come and reign == reign_of(self._state):
-            async with self._tasks.step:
+        counts = has_come and reign == reign_of(self._state)
+        async with self._tasks.step:
+            # Without a controller a slave that lags has those of consumers, as in RocketMQ.
+            if counts or not self._state.role.is_controlled:
+                await self._merge_offsets()
+            if counts:
                 await self._take_progress()
 
     async def _take(
@@ -289,21 +310,21 @@ class MetadataSync:
         except BadJsonError as error:
             raise BadJsonError(f"{code.name} of {address}: {error}") from error
 
-    async def _take_offsets(self, body: bytes) -> None:
-        """The same, and writes them."""
-        await self._merge_offsets(body)
-        await self._persistence.save_offsets()
-
-    async def _merge_offsets(self, body: bytes) -> None:
-        """Takes the offsets of the master; what was committed here since the last time stays."""
+    async def _hold_offsets(self, body: bytes) -> None:
         table = await asyncio.to_thread(parse_offsets, body)
         own = {key: queues for key, queues in table.items() if is_own(key)}
         rest = {key: table[key] for key in table.keys() - own.keys()}
-        ahead = await asyncio.to_thread(self.follow_offsets, rest)
-        self._own_offsets = own
+        self._offsets = _Offsets(own, rest, body)
+
+    async def _merge_offsets(self) -> None:
+        """Takes the offsets of consumers; what was committed here since the last time stays."""
+        held = self._offsets
+        if held is None:
+            return
+        ahead = await asyncio.to_thread(self.follow_offsets, held.rest)
         if self._state.settings.has_acting_master and not ahead:
             # An official master that is back takes ours where our version is no less than its own.
-            found = await asyncio.to_thread(parse_object, body)
+            found = await asyncio.to_thread(parse_object, held.body)
             self._state.offsets_version = DataVersion.of_json(found.get("dataVersion"))
         await self._hand_offsets(ahead)
 
@@ -376,11 +397,12 @@ class MetadataSync:
         Exactly: where we were master before, and have lost the end of our log, we may be farther.
         """
         offsets = self._state.fast_path.offsets
-        for key, queues in self._own_offsets.items():
+        own = {} if self._offsets is None else self._offsets.own
+        for key, queues in own.items():
             topic, _, group = key.partition(SEPARATOR)
             for queue_id, offset in queues.items():
                 offsets.commit(group, topic, queue_id, offset)
-        self._offsets_taken |= self._own_offsets
+        self._offsets_taken |= own
         if self._delays is not None:
             try:
                 await self._persistence.follow_delays(self._delays)
