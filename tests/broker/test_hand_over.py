@@ -284,6 +284,7 @@ def test_held_pulls_are_let_go_and_pops_go_to_the_new_master(tmp_path: Path) -> 
     async def run() -> None:
         async with a_pair(tmp_path, timerWheelEnable="true") as them:
             await them.send(1, 3)
+            await until(lambda: _high(them, 1) == 3)
             held = asyncio.create_task(them.live(1).pull("T", 3, wait_ms=15_000))
             await asyncio.sleep(0.05)
             expect(await hand_over(them, 1), "member")

@@ -334,8 +334,9 @@ class Membership:
         if is_suspect and own_id in in_sync and others:
             self.identity = None
             self._orders.append(ForgetIdentity())
-        # Until here every start asks anew.
-        self._orders.append(SettleEnd())
+        if is_suspect:
+            # Until here every start is suspect.
+            self._orders.append(SettleEnd())
         return True
 
     def _hear_holder(self, answer: Answer | None, now_ms: int) -> None:
