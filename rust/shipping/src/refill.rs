@@ -360,9 +360,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Asking<'_, D, C, S> {
     }
 
     fn read(&mut self, into: &mut [u8]) -> Result<(), String> {
-        self.stream
-            .read_exact(into)
-            .map_err(|error| error.to_string())
+        self.stream.read_exact(into).map_err(|error| ended(&error))
     }
 
     /// Has a file whole and durable beside the log; the store time of its last record.
@@ -438,7 +436,7 @@ impl<D: Disk, C: Clock, S: Read + Write> Asking<'_, D, C, S> {
             let step = (len - position).min(STEP_LEN_BYTES as u64) as usize;
             let into = self.buffer.get_mut(..step).unwrap_or_default();
             let read = self.stream.read_exact(into);
-            read.map_err(|error| error.to_string())?;
+            read.map_err(|error| ended(&error))?;
             hash.take(into);
             walk.take(into).map_err(|fault| fault.to_string())?;
             file.write_at(into, position).map_err(failed)?;
@@ -462,6 +460,16 @@ impl<D: Disk, C: Clock, S: Read + Write> Asking<'_, D, C, S> {
         }
         Ok(walk.whole_ms())
     }
+}
+
+/// Why a connection gave less than it was to give.
+fn ended(error: &std::io::Error) -> String {
+    if error.kind() == std::io::ErrorKind::UnexpectedEof {
+        return "the master has closed the connection in the middle of a file: it stops, or had to remove the \
+                file since its disk is too full"
+            .to_owned();
+    }
+    error.to_string()
 }
 
 fn gone(base: u64) -> String {
