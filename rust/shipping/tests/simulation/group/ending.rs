@@ -71,7 +71,7 @@ impl World {
         while self.now_ms < until_ms {
             self.is_loaded = self.now_ms < load_until_ms;
             self.step()?;
-            if self.nodes.iter().any(|node| node.is_master()) {
+            if self.has_master() {
                 without_since_ms = self.now_ms;
             } else if self.now_ms - without_since_ms > BY_HAND_AFTER_MS {
                 without_since_ms = self.now_ms;
@@ -109,6 +109,17 @@ impl World {
             self.view(),
             states.join("\n")
         ))
+    }
+
+    /// Whether somebody leads the newest epoch: who led an older one, and was paused, may not know yet.
+    fn has_master(&self) -> bool {
+        let Some(view) = self.view() else {
+            return false;
+        };
+        self.nodes.iter().any(|node| {
+            let process = node.process.as_ref();
+            node.is_master() && process.is_some_and(|one| one.member.epoch >= view.master_epoch)
+        })
     }
 
     /// Nobody of the set will come back: a person elects the broker that has most.
