@@ -18,59 +18,17 @@ use mqcore_engine::store::{Standby, WholeRecords};
 use mqcore_replica::{Header, QuorumRule};
 use mqcore_shipping::{Master, Shipping, Slave};
 
-use pairs::{Dir, HOW, answered, first_end, log_bytes, open, pair, put, until};
+use pairs::{
+    Dir, HOW, answered, equal_after_each_end, first_end, log_bytes, open, pair, put, until,
+};
 
-/// A slave that copies from the begin: its log is not fresh, so it asks for what it has not.
 #[test]
 fn slaves_become_equal_and_go_on_after_each_end() {
-    let (one, two, three) = (Dir::new("one"), Dir::new("two"), Dir::new("three"));
-    let store = open(&one.0, "ASYNC_FLUSH");
-    let master = Master::start(Arc::clone(&store), HOW).unwrap();
-    let copies = [open(&two.0, "ASYNC_FLUSH"), open(&three.0, "SYNC_FLUSH")];
-    let slaves: Vec<_> = copies
-        .iter()
-        .map(|copy| Slave::new(Arc::clone(copy), HOW.timing).unwrap())
-        .collect();
-    for round in 0..6 {
-        for (number, slave) in slaves.iter().enumerate() {
-            let (near, far) = pair();
-            master.add(&format!("slave {number}"), far.into()).unwrap();
-            slave.follow("the master", near.into()).unwrap();
-        }
-        let end = put(&store, 300);
-        let expected = store.replica().extent().end;
-        assert_eq!(end, expected);
-        if round % 2 == 0 {
-            // In the middle of whatever is under way.
-            for slave in &slaves {
-                slave.stop();
-            }
-            continue;
-        }
-        for (copy, slave) in copies.iter().zip(&slaves) {
-            until("a slave has everything", || {
-                copy.replica().appended() == end
-            });
-            assert_eq!(log_bytes(copy, 0, end), log_bytes(&store, 0, end));
-            until("it has reported it", || {
-                slave.following().reported == Some(end)
-            });
-        }
-        until("the master knows it", || {
-            let all = master.slaves();
-            let open = all.iter().filter(|each| each.standing.acknowledged == end);
-            open.count() == 2
-        });
-    }
-    assert!(copies[1].files().positions.flushed.position() > 0);
-    for slave in &slaves {
-        slave.stop();
-    }
-    master.stop();
-    for copy in copies {
-        assert!(copy.close().unwrap());
-    }
-    store.close().unwrap();
+    equal_after_each_end("plain", 6, |master, number, slave| {
+        let (near, far) = pair();
+        master.add(&format!("slave {number}"), far.into()).unwrap();
+        slave.follow("the master", near.into()).unwrap();
+    });
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mqcore_shipping::{Filling, Identity, Master, Protection, Slave, Stream};
 
-use pairs::{Dir, HOW, first_end, log_bytes, open, pair, put, until};
+use pairs::{Dir, HOW, equal_after_each_end, first_end, log_bytes, open, pair, put, until};
 
 const AUTHORITY: &[u8] = include_bytes!("papers/authority.pem");
 const MASTER: &[u8] = include_bytes!("papers/master.pem");
@@ -124,54 +124,15 @@ fn what_was_taken_and_has_not_left_is_known_and_then_sent() {
 
 #[test]
 fn slaves_over_tls_become_equal_and_go_on_after_each_end() {
-    let (one, two, three) = (Dir::new("tls-1"), Dir::new("tls-2"), Dir::new("tls-3"));
-    let store = open(&one.0, "ASYNC_FLUSH");
-    let master = Master::start(Arc::clone(&store), HOW).unwrap();
-    let copies = [open(&two.0, "ASYNC_FLUSH"), open(&three.0, "SYNC_FLUSH")];
-    let slaves: Vec<_> = copies
-        .iter()
-        .map(|copy| Slave::new(Arc::clone(copy), HOW.timing).unwrap())
-        .collect();
-    for round in 0..4 {
-        for (number, slave) in slaves.iter().enumerate() {
-            let (near, far) = pair();
-            let address = format!("slave {number}");
-            let (theirs, ours) = (serving(MASTER), asking(Some(SLAVE)));
-            master.add_who(&address, far.into(), true, &theirs).unwrap();
-            slave
-                .follow_protected(ADDRESS, near.into(), false, &ours)
-                .unwrap();
-        }
-        let end = put(&store, 300);
-        if round % 2 == 0 {
-            for slave in &slaves {
-                slave.stop();
-            }
-            continue;
-        }
-        for (copy, slave) in copies.iter().zip(&slaves) {
-            until("a slave has everything", || {
-                copy.replica().appended() == end
-            });
-            assert!(log_bytes(copy, 0, end) == log_bytes(&store, 0, end));
-            until("it has reported it", || {
-                slave.following().reported == Some(end)
-            });
-        }
-        until("the master knows it", || {
-            let all = master.slaves();
-            let open = all.iter().filter(|each| each.standing.acknowledged == end);
-            open.count() == 2
-        });
-    }
-    for slave in &slaves {
-        slave.stop();
-    }
-    master.stop();
-    for copy in copies {
-        assert!(copy.close().unwrap());
-    }
-    store.close().unwrap();
+    equal_after_each_end("tls", 4, |master, number, slave| {
+        let (near, far) = pair();
+        let address = format!("slave {number}");
+        let (theirs, ours) = (serving(MASTER), asking(Some(SLAVE)));
+        master.add_who(&address, far.into(), true, &theirs).unwrap();
+        slave
+            .follow_protected(ADDRESS, near.into(), false, &ours)
+            .unwrap();
+    });
 }
 
 #[test]

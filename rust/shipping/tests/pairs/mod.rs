@@ -15,9 +15,10 @@ use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{OpenHow, Store};
 use mqcore_record::{Host, Message};
 use mqcore_replica::Timing;
-use mqcore_shipping::{Ended, EndedLinks, Shipping};
+use mqcore_shipping::{Ended, EndedLinks, Master, Shipping, Slave};
 
 pub(crate) type RealStore = Store<RealDisk, SystemClock>;
+pub(crate) type RealSlave = Slave<RealDisk, SystemClock>;
 
 pub(crate) const HOW: Shipping = Shipping {
     timing: Timing {
@@ -131,4 +132,59 @@ pub(crate) fn answered(store: &RealStore) -> Vec<(Ticket, PutStatus)> {
     let mut answers = Vec::new();
     store.durability().drain(&mut answers);
     answers
+}
+
+/// Has two slaves copy the log of a master, over connections that `connect` makes anew in each round; in every
+/// second one they are ended in the middle of whatever is under way.
+pub(crate) fn equal_after_each_end(
+    name: &str,
+    rounds: usize,
+    connect: impl Fn(&Master, usize, &RealSlave),
+) {
+    let [one, two, three] = ["1", "2", "3"].map(|each| Dir::new(&format!("{name}-{each}")));
+    let store = open(&one.0, "ASYNC_FLUSH");
+    let master = Master::start(Arc::clone(&store), HOW).unwrap();
+    let copies = [open(&two.0, "ASYNC_FLUSH"), open(&three.0, "SYNC_FLUSH")];
+    let slaves: Vec<_> = copies
+        .iter()
+        .map(|copy| Slave::new(Arc::clone(copy), HOW.timing).unwrap())
+        .collect();
+    for round in 0..rounds {
+        for (number, slave) in slaves.iter().enumerate() {
+            connect(&master, number, slave);
+        }
+        let end = put(&store, 300);
+        let expected = store.replica().extent().end;
+        assert_eq!(end, expected);
+        if round % 2 == 0 {
+            // In the middle of whatever is under way.
+            for slave in &slaves {
+                slave.stop();
+            }
+            continue;
+        }
+        for (copy, slave) in copies.iter().zip(&slaves) {
+            until("a slave has everything", || {
+                copy.replica().appended() == end
+            });
+            assert_eq!(log_bytes(copy, 0, end), log_bytes(&store, 0, end));
+            until("it has reported it", || {
+                slave.following().reported == Some(end)
+            });
+        }
+        until("the master knows it", || {
+            let all = master.slaves();
+            let open = all.iter().filter(|each| each.standing.acknowledged == end);
+            open.count() == 2
+        });
+    }
+    assert!(copies[1].files().positions.flushed.position() > 0);
+    for slave in &slaves {
+        slave.stop();
+    }
+    master.stop();
+    for copy in copies {
+        assert!(copy.close().unwrap());
+    }
+    store.close().unwrap();
 }
