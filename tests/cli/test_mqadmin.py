@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from interop.patience import eventually
 from mqcore import PushConsumer, aio
 from mqcore.cli.main import commands
 from mqcore.cli.mqadmin.table import rows
@@ -79,13 +80,19 @@ async def config_of(broker: Broker) -> dict[str, str]:
 
 def until_read(cluster: Cluster) -> None:
     """Waits until the group has read everything and its offsets are committed."""
-    for _ in range(600):
-        result = run(cluster, "consumerProgress", "-g", GROUP, "--json")
-        if result.exit_code == 0:
-            queues = json.loads(result.stdout)["queues"]
-            if sum(row["group_offset"] for row in queues if row["topic"] == TOPIC) == COUNT:
-                return
-    pytest.fail(f"group {GROUP} does not read: {result.output}")
+
+    def look() -> Result:
+        return run(cluster, "consumerProgress", "-g", GROUP, "--json")
+
+    def has_read(result: Result) -> bool:
+        if result.exit_code != 0:
+            return False
+        queues = json.loads(result.stdout)["queues"]
+        return sum(row["group_offset"] for row in queues if row["topic"] == TOPIC) == COUNT
+
+    result = eventually(look, has_read)
+    if not has_read(result):
+        pytest.fail(f"group {GROUP} does not read: {result.output}")
 
 
 def run(cluster: Cluster, *line: str) -> Result:
@@ -280,12 +287,10 @@ def test_a_producer_is_seen_while_it_is_connected(cluster: Cluster) -> None:
     async def seen() -> Result:
         async with aio.Producer(cluster.broker.namesrv, group="seen") as producer:
             await producer.send(Message(TOPIC, "x"))
-            for _ in range(100):
-                line = ("producerConnection", "-g", "seen", "-t", TOPIC)
-                result = await asyncio.to_thread(run, cluster, *line)
-                if result.exit_code == 0:
-                    break
-            return result
+            line = ("producerConnection", "-g", "seen", "-t", TOPIC)
+            return await asyncio.to_thread(
+                eventually, lambda: run(cluster, *line), lambda result: result.exit_code == 0
+            )
 
     result = asyncio.run(seen())
     assert result.exit_code == 0, result.output
