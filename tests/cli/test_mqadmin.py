@@ -88,7 +88,8 @@ def until_read(cluster: Cluster) -> None:
         if result.exit_code != 0:
             return False
         queues = json.loads(result.stdout)["queues"]
-        return sum(row["group_offset"] for row in queues if row["topic"] == TOPIC) == COUNT
+        read: int = sum(row["group_offset"] for row in queues if row["topic"] == TOPIC)
+        return read == COUNT
 
     result = eventually(look, has_read)
     if not has_read(result):
