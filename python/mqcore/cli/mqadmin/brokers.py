@@ -5,9 +5,8 @@ from typing import Any, Final
 
 from mqcore.cli.mqadmin import java
 from mqcore.cli.mqadmin.call import Call
-from mqcore.cli.mqadmin.namesrv import SETTING_FORMAT
+from mqcore.cli.mqadmin.namesrv import SETTING_FORMAT, settings_at
 from mqcore.clock import wall_ms
-from mqcore.config import parse_properties
 from mqcore.errors import MQError
 from mqcore.model.reading import as_dict, as_int, as_text
 from mqcore.remoting import RequestCode
@@ -66,9 +65,7 @@ async def runtime_of(call: Call, address: str) -> dict[str, str]:
 
 async def settings_of(call: Call, address: str) -> dict[str, str]:
     """Returns a broker's settings (26), by key in order."""
-    body = (await call.servers.ask(address, RequestCode.GET_BROKER_CONFIG)).body
-    found = parse_properties(body.decode("utf-8", "replace"), address)
-    return {key: found[key] for key in sorted(found)}
+    return await settings_at(call, address, RequestCode.GET_BROKER_CONFIG)
 
 
 async def status(call: Call) -> None:

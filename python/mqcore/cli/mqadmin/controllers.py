@@ -6,9 +6,8 @@ What changes something, or has to be the newest, is asked of the leader, which a
 from typing import Any
 
 from mqcore.cli.mqadmin.call import Call
-from mqcore.cli.mqadmin.namesrv import SETTING_FORMAT
+from mqcore.cli.mqadmin.namesrv import print_settings
 from mqcore.cli.mqadmin.servers import broker_ids
-from mqcore.config import parse_properties
 from mqcore.errors import MQError
 from mqcore.model.reading import as_bool, as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
@@ -57,15 +56,7 @@ async def metadata(call: Call) -> None:
 
 async def config(call: Call) -> None:
     """Prints the settings of controllers."""
-    given = {}
-    for address in _controllers(call):
-        body = (await call.servers.ask(address, RequestCode.GET_CONTROLLER_CONFIG)).body
-        found = parse_properties(body.decode("utf-8", "replace"), address)
-        call.out.line(f"============{address}============")
-        for key in sorted(found):
-            call.out.row(SETTING_FORMAT, key, found[key])
-        given[address] = found
-    call.out.give(given)
+    await print_settings(call, _controllers(call), RequestCode.GET_CONTROLLER_CONFIG)
 
 
 async def update_config(call: Call) -> None:
