@@ -25,7 +25,8 @@ CRASH = cargo test --locked --release -p mqcore-engine --test crash -- --ignored
         MQCORE_KILL_ROUNDS=1000 cargo test --locked --release -p mqcore-engine --test kill -- \
         --nocapture && \
         MQCORE_REACTOR_KILLS=50 $(BIN)/pytest tests/broker/test_reactor_kills.py
-SIMULATE = cargo test --locked --release -p mqcore-shipping --test simulation -- --ignored --nocapture
+SIMULATE = cargo test --locked --release -p mqcore-shipping --test simulation -- --ignored --nocapture && \
+        cargo test --locked --release -p mqcore-consensus --lib simulation -- --ignored --nocapture
 # Two halves side by side: each waits most of its time.
 FAULTS = MQCORE_FAULTS=$${MQCORE_FAULTS:-250} $(BIN)/pytest -s tests/faults -k
 SWITCHES = MQCORE_SWITCHES=$${MQCORE_SWITCHES:-50} $(BIN)/pytest -s tests/faults/test_switches.py

@@ -64,21 +64,12 @@ impl<D: Disk, M: Machine> Group<D, M> {
         members: &BTreeSet<u64>,
         timing: Timing,
     ) -> Result<Self, ConsensusError> {
-        let log = Log::open(disk, dir)?;
+        let log = Log::open(disk, dir, id)?;
         let state = State::new(log.clone(), machine).map_err(|why| Error::ForeignFile {
             path: dir.to_owned(),
             why: format!("the snapshot of its log cannot be understood: {why}"),
         })?;
-        let config = Config {
-            cluster_name: "mqcore".to_owned(),
-            heartbeat_interval: timing.heartbeat_ms,
-            election_timeout_min: timing.election_ms,
-            election_timeout_max: timing.election_ms * 2,
-            snapshot_policy: SnapshotPolicy::LogsSinceLast(SNAPSHOT_ENTRIES),
-            max_in_snapshot_log_to_keep: KEPT_ENTRIES,
-            ..Config::default()
-        };
-        let config = Arc::new(config.validate().map_err(|error| refused(&error))?);
+        let config = configured(timing, SNAPSHOT_ENTRIES, KEPT_ENTRIES)?;
         let carrier = Arc::new(Carrier::default());
         let (runtime, thread) = started_runtime()?;
         let raft = runtime
@@ -243,6 +234,25 @@ impl<D: Disk, M: Machine> Consensus<M> for Group<D, M> {
             failure: failure.map(|fatal| self.failed(fatal).to_string()),
         }
     }
+}
+
+/// What openraft is started with.
+pub(super) fn configured(
+    timing: Timing,
+    snapshot_entries: u64,
+    kept_entries: u64,
+) -> Result<Arc<Config>, ConsensusError> {
+    let config = Config {
+        cluster_name: "mqcore".to_owned(),
+        heartbeat_interval: timing.heartbeat_ms,
+        election_timeout_min: timing.election_ms,
+        election_timeout_max: timing.election_ms * 2,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(snapshot_entries),
+        max_in_snapshot_log_to_keep: kept_entries,
+        ..Config::default()
+    };
+    let config = config.validate().map_err(|error| refused(&error))?;
+    Ok(Arc::new(config))
 }
 
 fn refused(error: &impl std::fmt::Display) -> ConsensusError {

@@ -42,8 +42,8 @@ impl<D: Disk> Clone for Log<D> {
 }
 
 impl<D: Disk> Log<D> {
-    /// Opens the log of a directory.
-    pub(super) fn open(disk: D, dir: &Path) -> Result<Self> {
+    /// Opens the log of a directory, for the controller `id`.
+    pub(super) fn open(disk: D, dir: &Path, id: NodeId) -> Result<Self> {
         let (journal, records) = Journal::open(disk, dir)?;
         let mut kept = Kept {
             journal,
@@ -59,6 +59,7 @@ impl<D: Disk> Log<D> {
             })?;
             kept.replay(record);
         }
+        kept.resign(id);
         kept.rewrite()?;
         Ok(Self {
             kept: Arc::new(Mutex::new(kept)),
@@ -91,6 +92,15 @@ impl<D: Disk> Log<D> {
 impl<D: Disk> Kept<D> {
     fn append(&mut self, record: &Record) -> Result<()> {
         self.journal.append(&encoded(record))
+    }
+
+    /// Who led when it ended leads no longer: it would go on in the same term with an older idea of what is
+    /// agreed on, and openraft would confirm reads by it. The vote for itself stays, so that it votes for
+    /// nobody else in that term.
+    fn resign(&mut self, id: NodeId) {
+        if let Some(vote) = &mut self.vote {
+            vote.committed &= vote.leader_id.node_id != id;
+        }
     }
 
     /// Puts one record in the place of all.

@@ -17,6 +17,8 @@ mod state;
 mod types;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 pub use group::{Group, Timing};

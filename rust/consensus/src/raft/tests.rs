@@ -8,6 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mqcore_engine::disk::twin::{Bound, CallKind, Fault, Times, TwinDisk};
+use openraft::Vote;
+use openraft::storage::RaftLogStorage;
 use openraft::testing::{StoreBuilder, Suite};
 
 use super::log::{Failure, Log};
@@ -46,7 +48,7 @@ struct Builder;
 
 impl StoreBuilder<Types, Log<TwinDisk>, State<TwinDisk, Entries>, ()> for Builder {
     async fn build(&self) -> Result<((), Log<TwinDisk>, State<TwinDisk, Entries>), Failure> {
-        let log = Log::open(TwinDisk::new(), Path::new(DIR)).unwrap();
+        let log = Log::open(TwinDisk::new(), Path::new(DIR), 1).unwrap();
         let state = State::new(log.clone(), Entries::default()).unwrap();
         Ok(((), log, state))
     }
@@ -258,6 +260,21 @@ fn one_alone_leads_at_once_and_keeps_what_it_answered_through_power_loss() {
             assert!(found.len() >= least, "{}", image.id());
             assert_eq!(found, all[..found.len()], "{}", image.id());
         }
+    }
+}
+
+#[tokio::test]
+async fn who_led_when_it_ended_does_not_lead_after_its_start() {
+    let twin = TwinDisk::new();
+    let mut log = Log::open(twin.clone(), Path::new(DIR), 1).unwrap();
+    for (leader, leads_on) in [(1, false), (2, true)] {
+        let vote = Vote::new_committed(7, leader);
+        log.save_vote(&vote).await.unwrap();
+        drop(log);
+        log = Log::open(twin.clone(), Path::new(DIR), 1).unwrap();
+        let found = log.read_vote().await.unwrap().unwrap();
+        assert_eq!(found.leader_id(), vote.leader_id());
+        assert_eq!(found.is_committed(), leads_on);
     }
 }
 

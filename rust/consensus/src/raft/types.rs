@@ -1,8 +1,14 @@
 //! The types that openraft is used with, and the records that they are on disk. Bytes are hexadecimal text in
 //! JSON: entries are some hundred bytes, and what is written can be read by a person.
 
+#[cfg(not(test))]
+use openraft::TokioRuntime as Runtime;
 use openraft::{BasicNode, Entry, LogId, SnapshotMeta, Vote};
 use serde::{Deserialize, Serialize};
+
+// The same, with times of elections that a seed draws.
+#[cfg(test)]
+use super::simulation::runtime::Runtime;
 
 /// The number of a controller in its group.
 pub(super) type NodeId = u64;
@@ -26,7 +32,7 @@ openraft::declare_raft_types!(
         Node = BasicNode,
         Entry = openraft::Entry<Types>,
         SnapshotData = std::io::Cursor<Vec<u8>>,
-        AsyncRuntime = openraft::TokioRuntime,
+        AsyncRuntime = Runtime,
 );
 
 /// A whole state, in the place of the entries that led to it.
