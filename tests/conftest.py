@@ -72,12 +72,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     A case that is named on the command line by its parameters runs whatever the seed chooses.
     """
     unwanted = {"java", "spark"} if config.getoption("--without-java") else set()
-    dropped: set[pytest.Item] = set()
-    if not config.getoption("--matrix"):
+    is_whole = config.getoption("--matrix")
+    if not is_whole:
         unwanted.add("matrix")
-        named = [item for item in items if item.nodeid not in config.args]
-        dropped = left_out(named, seed_of(config.getoption("--seed")))
-    dropped |= {item for item in items if any(map(item.get_closest_marker, unwanted))}
+    dropped = {item for item in items if any(map(item.get_closest_marker, unwanted))}
+    if not is_whole:
+        chosen_from = [
+            item for item in items if item not in dropped and item.nodeid not in config.args
+        ]
+        dropped |= left_out(chosen_from, seed_of(config.getoption("--seed")))
     if dropped:
         config.hook.pytest_deselected(items=[item for item in items if item in dropped])
         items[:] = [item for item in items if item not in dropped]

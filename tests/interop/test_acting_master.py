@@ -88,6 +88,7 @@ def software(name: str) -> Software:
     return OURS if name == "ours" else official_software(name)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("master", "slave", "namesrv"), mixtures())
 def test_a_slave_serves_for_its_master_which_takes_over_again_when_it_is_back(
     tmp_path: Path, master: str, slave: str, namesrv: str

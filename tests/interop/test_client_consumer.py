@@ -174,7 +174,7 @@ class Group:
         return [*self.of_java(), *held]
 
 
-@pytest.mark.sampled("strategy", count=2)
+@pytest.mark.sampled("strategy")
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "CONFIG"])
 def test_java_and_python_share_queues_without_overlap(case: Case, strategy: str) -> None:
     case.create(QUEUES)

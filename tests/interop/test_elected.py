@@ -109,6 +109,7 @@ def test_the_controller_may_be_in_the_name_server(tmp_path: Path) -> None:
 
 @pytest.mark.java
 @pytest.mark.matrix
+@pytest.mark.sampled
 @pytest.mark.parametrize("whose", ["ooo", "oox"])
 def test_a_master_that_was_paused_acknowledges_nothing_that_is_lost(
     whose: str, tmp_path: Path
@@ -131,6 +132,7 @@ def test_a_master_that_was_paused_acknowledges_nothing_that_is_lost(
 
 @pytest.mark.java
 @pytest.mark.matrix
+@pytest.mark.sampled
 @pytest.mark.parametrize("whose", ["ooo", "oxo"])
 def test_under_load_no_kill_loses_what_was_acknowledged(whose: str, tmp_path: Path) -> None:
     with group(softwares(whose), tmp_path, SAFE, controller=official_software(OFFICIAL)) as them:

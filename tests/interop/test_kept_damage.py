@@ -34,6 +34,7 @@ def damaged(root: Path) -> None:
     overwrite(path, page, b"\xa5" * PAGE_BYTES)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stop", ["clean", "killed"])
 def test_official_brokers_serve_all_but_the_damaged_records(
     stop: str, official_49: Official, official_53: Official, tmp_path: Path

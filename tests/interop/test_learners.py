@@ -25,6 +25,7 @@ def run_group(them: Group) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("master", "learner", "controller"),
     [
@@ -73,6 +74,7 @@ def code_of_send(both: Pair) -> int:
 
 
 @pytest.mark.java
+@pytest.mark.sampled
 @pytest.mark.parametrize("master", ["official", "ours"])
 def test_without_a_controller_no_send_counts_a_learner(master: str, tmp_path: Path) -> None:
     # An official broker refuses what has waited for 200 ms on a busy machine.

@@ -109,7 +109,7 @@ class Turns:
             assert viewed["body"] == there["body"]
 
 
-@pytest.mark.sampled(count=2)
+@pytest.mark.sampled
 @pytest.mark.parametrize(("version", "how"), TURNS)
 def test_brokers_take_over_in_turns(
     servers: Servers, driver_53: Driver, version: str, how: str

@@ -64,6 +64,7 @@ def test_the_files_of_a_mode_are_wholly_honoured(mode: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(count=2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_serves_at_all_its_masters(mode: str, tmp_path: Path) -> None:
     with deployed(mode, OURS, tmp_path) as cluster:

@@ -29,6 +29,7 @@ def sums(root: Path) -> dict[str, tuple[str, int]]:
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("golden", [V49_CLEAN, V53_CLEAN, V55_CLEAN], ids=lambda store: store.name)
 def test_official_clients_read_a_mounted_store(
     golden: GoldenStore, driver: Driver, tmp_path: Path

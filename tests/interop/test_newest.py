@@ -176,6 +176,7 @@ async def tables(client: Client, address: str) -> dict[int, Any]:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_directory_of_5_5_is_taken_over_and_handed_back(servers: Servers, how: str) -> None:
     official = official_software(NEWEST)

@@ -218,6 +218,7 @@ def committed(driver: Driver, consumer: str, line: tuple[str, ...]) -> str:
     return driver.mqadmin(*line)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_clients_go_back_however_they_hear_of_it(
     driver: Driver, tmp_path: Path, *, is_kept: bool

@@ -47,6 +47,7 @@ def wait_until_in_sync(both: Pair) -> None:
     assert eventually(is_acknowledged, bool), "no slave acknowledges anything"
 
 
+@pytest.mark.sampled(count=2)
 @pytest.mark.parametrize(
     ("version", "master", "flush"),
     [

@@ -251,7 +251,7 @@ def test_a_killed_writer_leaves_all_that_it_acknowledged(
     assert_sound(root)
 
 
-@pytest.mark.sampled(count=2)
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", NEWEST])
 def test_a_killed_official_broker_leaves_us_all_that_it_acknowledged(
     version: str, officials: dict[str, Official], tmp_path: Path

@@ -142,7 +142,7 @@ def changing_hands(
         case.close()
 
 
-@pytest.mark.sampled(count=2)
+@pytest.mark.sampled
 @pytest.mark.parametrize("ended", ["stop", "kill"])
 @pytest.mark.parametrize("first", ["ours", "official"])
 @pytest.mark.parametrize("version", ["5.3.3", NEWEST])
