@@ -19,7 +19,7 @@ from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import parse_object, queue_of_key
 from mqcore.model.static_topics import MappingItem, StaticTopic, item_of, next_item
 from mqcore.native import Command
-from mqcore.remoting import Family, Request, RequestCode, ResponseCode, family
+from mqcore.remoting import Family, Request, RequestCode, ResponseCode, code_name, family
 
 __all__ = ["Inside", "StaticRequests"]
 
@@ -108,6 +108,9 @@ class StaticRequests:
         self.peers = BrokerPeers(state)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting_bytes = 0
+        # Who holds a pull of a topic: done when its queues have moved.
+        self._moves: dict[str, asyncio.Future[None]] = {}
+        state.static_topics.changed = self._let_go
         self._handlers: dict[int, Callable[[_Asked], Awaitable[Command]]] = {
             **dict.fromkeys(_SENDS, self._send),
             **dict.fromkeys(_PULLS, self._pull),
@@ -143,6 +146,12 @@ class StaticRequests:
         task.add_done_callback(lambda done: self._ended(done, size))
         return True
 
+    def _let_go(self, topic: str) -> None:
+        """Lets held pulls of a topic be answered: messages may come elsewhere from now on."""
+        move = self._moves.pop(topic, None)
+        if move is not None and not move.done():
+            move.set_result(None)
+
     def _ended(self, task: asyncio.Task[None], size: int) -> None:
         self._tasks.discard(task)
         self._waiting_bytes -= size
@@ -161,6 +170,9 @@ class StaticRequests:
             response = _refusal(command, error.code, error.message)
         except MQError as error:
             response = _refusal(command, ResponseCode.SYSTEM_ERROR, error.message)
+        except Exception as error:
+            _log.exception("%s of %s failed", code_name(command.code), topic.topic)
+            response = _refusal(command, ResponseCode.SYSTEM_ERROR, str(error))
         if not command.is_oneway:
             link.respond(response)
 
@@ -211,7 +223,29 @@ class StaticRequests:
         future = asked.link.ask_inside(command)
         if future is None:
             raise RefusedError("it is not executed now", code=ResponseCode.SERVICE_NOT_AVAILABLE)
-        return asked.answer() if command.is_oneway else await future
+        if command.is_oneway:
+            return asked.answer()
+        if code in _PULLS:
+            return await self._held(asked, command, future)
+        return await future
+
+    async def _held(
+        self, asked: _Asked, command: Command, future: "asyncio.Future[Command]"
+    ) -> Command:
+        """Returns the response to a pull; that there is nothing, once its queue may have moved."""
+        topic = asked.topic.topic
+        move = self._moves.get(topic)
+        if move is None:
+            move = self._moves[topic] = asyncio.get_running_loop().create_future()
+        waits: set[asyncio.Future[Any]] = {future, move}
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if future.done():
+            return future.result()
+        future.cancel()
+        offset = command.ext.get("queueOffset", "0")
+        names = ("nextBeginOffset", "minOffset", "maxOffset")
+        ext = dict.fromkeys(names, offset) | {"suggestWhichBrokerId": "0"}
+        return asked.answer(ResponseCode.PULL_RETRY_IMMEDIATELY, ext=ext)
 
     # Sends and pulls.
 
@@ -290,7 +324,8 @@ class StaticRequests:
         item = item_of(asked.items, offset)
         if item is None:
             raise _not_leader(asked.topic, asked.queue, asked.command.code)
-        return await self._commit(asked, item, offset)
+        response = await self._commit(asked, item, offset)
+        return asked.answer(response.code, response.remark)
 
     async def _query(self, asked: _Asked) -> Command:
         """Asks the newest queue first: a group may not have come to it yet."""

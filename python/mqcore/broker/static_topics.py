@@ -23,12 +23,17 @@ _VERSION_OF_ALL = "mappingDataVersion"
 
 
 class StaticTopicTable:
-    """The mappings of static topics that are on this broker."""
+    """The mappings of static topics that are on this broker.
+
+    Attributes:
+        changed: Gets each topic whose mapping is another one now.
+    """
 
     def __init__(self, now_ms: int) -> None:
         """Begins with none."""
         self._topics: dict[str, StaticTopic] = {}
         self._version = DataVersion(counter=0, timestamp_ms=now_ms)
+        self.changed: Callable[[str], None] = lambda _topic: None
 
     @property
     def version(self) -> DataVersion:
@@ -71,7 +76,10 @@ class StaticTopicTable:
         old, self._topics = self._topics, _table_of(found[_TOPICS_OF_ALL])
         self._version = version
         names = old.keys() | self._topics.keys()
-        return tuple(sorted(name for name in names if old.get(name) != self._topics.get(name)))
+        changed = tuple(sorted(n for n in names if old.get(n) != self._topics.get(n)))
+        for name in changed:
+            self.changed(name)
+        return changed
 
     def text(self) -> Callable[[], bytes]:
         """Returns what makes the content of `topicQueueMapping.json` of now, in any thread."""
@@ -136,12 +144,14 @@ class StaticTopicTable:
         """Replaces the mapping of a topic; `accepted` decides before whether it may."""
         self._topics[topic.topic] = topic
         self._version = self._version.next(now_ms)
+        self.changed(topic.topic)
 
     def delete(self, topic: str, now_ms: int) -> bool:
         """Forgets a topic; returns whether it was static."""
         if self._topics.pop(topic, None) is None:
             return False
         self._version = self._version.next(now_ms)
+        self.changed(topic)
         return True
 
 

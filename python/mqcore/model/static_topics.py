@@ -27,6 +27,7 @@ __all__ = [
     "brokers_of_queues",
     "check_items",
     "check_successors",
+    "is_logical",
     "item_of",
     "logical_broker",
     "next_item",
@@ -273,6 +274,11 @@ class StaticTopic:
     def with_queues(self, queues: Mapping[int, tuple[MappingItem, ...]]) -> Self:
         """Returns it with other items of some queues."""
         return replace(self, queues={**self.queues, **queues})
+
+
+def is_logical(queue: MessageQueue) -> bool:
+    """Returns whether a queue is one of a static topic."""
+    return queue.broker_name.startswith(LOGICAL_PREFIX)
 
 
 def logical_broker(scope: str) -> str:
