@@ -242,10 +242,14 @@ class StaticRequests:
         if future.done():
             return future.result()
         future.cancel()
-        offset = command.ext.get("queueOffset", "0")
-        names = ("nextBeginOffset", "minOffset", "maxOffset")
-        ext = dict.fromkeys(names, offset) | {"suggestWhichBrokerId": "0"}
-        return asked.answer(ResponseCode.PULL_RETRY_IMMEDIATELY, ext=ext)
+        low, high = self._state.bounds(topic, as_int(command.ext.get("queueId")))
+        ext = {
+            "nextBeginOffset": command.ext.get("queueOffset", "0"),
+            "minOffset": str(low),
+            "maxOffset": str(high),
+            "suggestWhichBrokerId": "0",
+        }
+        return asked.answer(ResponseCode.PULL_NOT_FOUND, ext=ext)
 
     # Sends and pulls.
 
