@@ -15,6 +15,7 @@ from live_broker import Live, live
 from loops import run_on, until
 from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.processors import dispatcher_of
+from mqcore.broker.static_requests import StaticRequests
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.remoting import AnsweredBy, answered_by
 from remoting.hostile import Hostile
@@ -153,7 +154,11 @@ def test_hostile_peers_disturb_nobody(
             state, persistence = client.broker.state, client.broker._opened_persistence()
             codes = [
                 *dispatcher_of(
-                    state, persistence, MembershipChanges(state), TopicQueues(state)
+                    state,
+                    persistence,
+                    MembershipChanges(state),
+                    TopicQueues(state),
+                    StaticRequests(state),
                 ).codes,
                 *FAST_PATH_CODES,
                 *FAST_PATH_CODES,

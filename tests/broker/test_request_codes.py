@@ -9,6 +9,7 @@ from loops import run_on
 from mqcore import broker
 from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.processors import dispatcher_of, timers
+from mqcore.broker.static_requests import StaticRequests
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.remoting import AnsweredBy, Handler, OwnRequestCode, RequestCode, answered_by
 
@@ -18,7 +19,11 @@ def test_the_handlers_are_those_of_the_table(tmp_path: Path) -> None:
         async with live(tmp_path) as client:
             state, persistence = client.broker.state, client.broker._opened_persistence()
             served = dispatcher_of(
-                state, persistence, MembershipChanges(state), TopicQueues(state)
+                state,
+                persistence,
+                MembershipChanges(state),
+                TopicQueues(state),
+                StaticRequests(state),
             ).codes
             assert set(served) - set(OwnRequestCode) == answered_by(AnsweredBy.BROKER)
 

@@ -222,6 +222,9 @@ class ModelInstance:
     def address_of(self, broker_name: str, broker_id: int = 0) -> str | None:
         return broker_name if broker_id == 0 else None
 
+    def broker_of(self, queue: MessageQueue) -> str:
+        return queue.broker_name
+
     def any_address_of(self, broker_name: str, broker_id: int = 0) -> str | None:
         del broker_id
         return broker_name

@@ -169,9 +169,7 @@ class Transport:
         Raises:
             NoRouteError: No name server knows it.
         """
-        route = await self.route(topic)
-        found = {broker.name: broker.any_of(0) for broker in route.brokers}
-        return {name: address for name, address in found.items() if address}
+        return _addresses(await self.route(topic))
 
     async def address_of(self, queue: MessageQueue) -> str:
         """Returns the address of the broker that has a queue.
@@ -182,13 +180,20 @@ class Transport:
             UsageError: It is no queue.
         """
         of_queue(queue)
-        brokers = await self.addresses_of_topic(queue.topic)
-        if queue.broker_name not in brokers:
+        route = await self.route(queue.topic)
+        brokers = _addresses(route)
+        name = route.broker_of(queue)
+        if name not in brokers:
             raise MQError(
                 f"topic {queue.topic} is not on broker {queue.broker_name}: it is on "
                 f"{', '.join(brokers) or 'none'}"
             )
-        return brokers[queue.broker_name]
+        return brokers[name]
+
+
+def _addresses(route: TopicRoute) -> dict[str, str]:
+    found = {broker.name: broker.any_of(0) for broker in route.brokers}
+    return {name: address for name, address in found.items() if address}
 
 
 async def all_of(

@@ -37,6 +37,7 @@ from mqcore.broker.replicas import Elections
 from mqcore.broker.replication import Replication
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
+from mqcore.broker.static_requests import StaticRequests
 from mqcore.broker.switching import RoleSwitch
 from mqcore.broker.timer_rounds import TimerRounds
 from mqcore.broker.topic_queues import TopicQueues
@@ -211,11 +212,12 @@ class Broker:
             self._rounds = Rounds(state, persistence)
             # Before the first request: what comes then is counted.
             await self._rounds.sample()
-            decisions = Decisions(state, persistence, waiting_bytes_max=plan.sends_bytes)
+            static = StaticRequests(state)
+            decisions = Decisions(state, persistence, static, waiting_bytes_max=plan.sends_bytes)
             self._topic_queues = TopicQueues(state)
             membership = MembershipChanges(state)
             self._passing_on = PassingOn(state)
-            dispatcher = dispatcher_of(state, persistence, membership, self._topic_queues)
+            dispatcher = dispatcher_of(state, persistence, membership, self._topic_queues, static)
             serve_succession(dispatcher, state, persistence, self._passing_on)
             self._server = Server(
                 dispatcher,
@@ -225,7 +227,8 @@ class Broker:
                 factory=lambda hub: BrokerConnection(fast_path, hub, decisions),
             )
             # Until the last connection has ended.
-            self._ends_with(self._passing_on.stop, self._passing_on.stop)
+            for each in (self._passing_on, static):
+                self._ends_with(each.stop, each.stop)
             self._ends_with(self._end_server)
             state.link_refusals = self._server.hub.refusals
             fast_path.start(asyncio.get_running_loop())

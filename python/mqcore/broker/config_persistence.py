@@ -54,6 +54,11 @@ class ConfigPersistence:
         self._groups = self._table(
             "subscriptionGroup.json", load=state.groups.load, snapshot=state.groups.text
         )
+        self._static = self._table(
+            "topicQueueMapping.json",
+            load=state.static_topics.load,
+            snapshot=state.static_topics.text,
+        )
         self._modes = self._table(
             "messageRequestMode.json", load=state.modes.load, snapshot=state.modes.text
         )
@@ -121,7 +126,8 @@ class ConfigPersistence:
         state = self._state
         if not self._topics.load():
             self._report_lost_topics()
-        for table in (self._groups, self._offsets, self._delays, self._modes, self._filters):
+        tables = (self._static, self._groups, self._offsets, self._delays, self._modes)
+        for table in (*tables, self._filters):
             table.load()
         self._counts.load()
         state.fast_path.half_messages.load(self._counts_table.waiting)
@@ -217,16 +223,28 @@ class ConfigPersistence:
         if must_have:
             _refuse_lacking(lacking)
 
-    async def follow_topics(self, text: bytes) -> None:
-        """Takes the topics of a master: table, file, fast path, name servers.
+    async def static_topics_changed(self) -> None:
+        """Writes the mappings of static topics; their topics are to be written after them.
 
         Raises:
-            BadJsonError: They cannot be read; nothing was taken.
             StoreError: The file cannot be written.
         """
+        await self._static.save()
+
+    async def follow_topics(self, text: bytes) -> None:
+        """Takes the topics of a master: tables, files, fast path, name servers.
+
+        Raises:
+            BadJsonError: They cannot be read; nothing, or the mappings alone, was taken.
+            StoreError: A file cannot be written.
+        """
+        static = self._state.static_topics.follow(text)
+        if static:
+            await self.static_topics_changed()
         changed = self._state.topics.follow(text)
         if changed:
             await self.topics_changed(changed)
+        policy.fill_topics(self._state, set(static) - set(changed))
 
     async def follow_groups(self, text: bytes) -> None:
         """Takes the groups of a master: table, fast path, file.

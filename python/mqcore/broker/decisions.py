@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
+from mqcore.broker.static_requests import Inside, StaticRequests
 from mqcore.errors import MQError, RefusedError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, topic_fault
 from mqcore.native import Command, Handed
@@ -42,14 +43,11 @@ _UNIT_MODE = ("unitMode", "k")
 _QUEUES_WITHOUT_A_NUMBER = 4
 
 
-class Executor(Protocol):
+class Executor(Inside, Protocol):
     """The connection that a request came by."""
 
     def execute(self, command: Command) -> bool:
         """Lets the fast path execute a request and answer it."""
-
-    def respond(self, response: Command) -> None:
-        """Sends an answer."""
 
     def hold_reading(self, why: str) -> None:
         """Stops reading from the client."""
@@ -65,12 +63,14 @@ class Decisions:
         self,
         state: BrokerState,
         persistence: ConfigPersistence,
+        static: StaticRequests,
         *,
         waiting_bytes_max: int = WAITING_BYTES_MAX,
     ) -> None:
         """Takes what it works on, and how many bytes of requests may wait for topics."""
         self._state = state
         self._persistence = persistence
+        self._static = static
         self._waiting_bytes_max = waiting_bytes_max
         self._making: dict[str, list[tuple[Executor, Command]]] = {}
         # What is made together with a topic.
@@ -108,7 +108,11 @@ class Decisions:
             case "topic":
                 if self._need_topic(link, handed.name, command):
                     return
-        link.execute(command)
+        self._execute_one(link, command)
+
+    def _execute_one(self, link: Executor, command: Command) -> None:
+        if not self._static.serve(link, command):
+            link.execute(command)
 
     def _forbidden(self, command: Command) -> Command | None:
         """Returns the refusal of a pull of a topic that its group may not read.
@@ -218,7 +222,7 @@ class Decisions:
             if at and at % EXECUTED_PER_TURN == 0:
                 await asyncio.sleep(0)
             self._waiting_bytes -= len(command.body)
-            link.execute(command)
+            self._execute_one(link, command)
             if id(link) in held and last[id(link)] == at:
                 link.release_reading(_WAITS)
 

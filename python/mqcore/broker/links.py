@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 from mqcore.broker.decisions import Decisions
+from mqcore.broker.inside import InsideConnection
 from mqcore.config import BrokerSettings
 from mqcore.config.allowed import available_processors
 from mqcore.config.budget import MemoryPlan
@@ -58,7 +59,11 @@ class BrokerConnection(FastPathProtocol):
     def __init__(self, fast_path: FastPath, hub: Hub, decisions: Decisions) -> None:
         """Makes a connection that waits for its transport."""
         super().__init__(fast_path)
+        self._fast_path = fast_path
         self._has_reactors = fast_path.reactors > 0
+        # Made when it is needed: few clients have static topics.
+        self._inside: InsideConnection | None = None
+        self._peer: object = None
         self._hub = hub
         self._decisions = decisions
         self.link = Link(hub, self, ReadGate())
@@ -72,6 +77,7 @@ class BrokerConnection(FastPathProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the transport."""
         super().connection_made(transport)
+        self._peer = transport.get_extra_info("peername")
         self.link.made(transport)
         # The fast path knows exactly whether anything is unsent, where it sends by itself.
         self.link.limit_unsent(self._hub.limits.out_high_bytes if self.link.is_tls else 0)
@@ -80,6 +86,8 @@ class BrokerConnection(FastPathProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Forgets everything that waited for this connection."""
         super().connection_lost(error)
+        if self._inside is not None:
+            self._inside.close()
         self.link.lost(error)
 
     def pause_writing(self) -> None:
@@ -136,6 +144,14 @@ class BrokerConnection(FastPathProtocol):
         if not is_executed:
             self.link.receive([command])
         return is_executed
+
+    def ask_inside(self, command: Command) -> asyncio.Future[Command] | None:
+        """Executes a request; returns what becomes its response, None where it is not executed."""
+        if self._inside is None:
+            if self.link.is_lost:
+                return None
+            self._inside = InsideConnection(self._fast_path, self._peer)
+        return self._inside.ask(command)
 
     def handed(self, requests: list[Handed]) -> None:
         """Takes what the fast path does not execute by itself."""

@@ -139,14 +139,18 @@ def refuse_sends(state: BrokerState) -> None:
 
 def fill_topics(state: BrokerState, names: Iterable[str] | None) -> None:
     """Fills some topics; all of them without names."""
+    static = state.static_topics.topics
     is_checked = state.check is not None
     if names is None:
         known = state.topics.topics.items()
-        state.fast_path.set_topics({n: topic_policy(t, needs_check=is_checked) for n, t in known})
+        state.fast_path.set_topics(
+            {n: topic_policy(t, needs_check=is_checked or n in static) for n, t in known}
+        )
         return
     for name in names:
         topic = state.topics.find(name)
-        policy = None if topic is None else topic_policy(topic, needs_check=is_checked)
+        needs_check = is_checked or name in static
+        policy = None if topic is None else topic_policy(topic, needs_check=needs_check)
         state.fast_path.set_topic(name, policy)
 
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.name_servers import NameServerLookup, looks_up
@@ -16,6 +17,7 @@ from mqcore.broker.state import BrokerState, masked
 from mqcore.errors import MQError, RefusedError
 from mqcore.model.reading import as_dict
 from mqcore.model.relaxed_json import compact_in_parts, parse_object
+from mqcore.model.static_topics import StaticQueues
 from mqcore.model.topics import TopicConfig
 from mqcore.model.versions import DataVersion
 from mqcore.periodic import PeriodicTask, PeriodicTasks, log_error
@@ -81,16 +83,29 @@ def register_body(state: BrokerState, names: Iterable[str] | None = None) -> byt
     table = state.topics.topics
     wanted = table if names is None else [name for name in names if name in table]
     topics = {name: table[name] for name in wanted}
-    return body_of(topics, state.topics.version, state.settings.permission)
+    version, perm = state.topics.version, state.settings.permission
+    return body_of(topics, version, perm, static_of(state, topics))
 
 
-def body_of(topics: Mapping[str, TopicConfig], version: DataVersion, perm: int) -> bytes:
+def static_of(state: BrokerState, names: Iterable[str]) -> dict[str, StaticQueues]:
+    """Returns what the broker leads of those topics that are static."""
+    static = state.static_topics.topics
+    return {name: static[name].registered() for name in static.keys() & set(names)}
+
+
+def body_of(
+    topics: Mapping[str, TopicConfig],
+    version: DataVersion,
+    perm: int,
+    static: Mapping[str, StaticQueues] = MappingProxyType({}),
+) -> bytes:
     """Returns the body of a registration from its content.
 
     Args:
         topics: The topics.
         version: Version of the whole table.
         perm: The broker's permission.
+        static: What it leads of those that are static.
     """
     return compact_in_parts(
         {
@@ -102,7 +117,9 @@ def body_of(topics: Mapping[str, TopicConfig], version: DataVersion, perm: int) 
                     name: masked(topic, perm).to_json() for name, topic in topics.items()
                 },
                 "topicQueueMappingDetailMap": {},
-                "topicQueueMappingInfoMap": {},
+                "topicQueueMappingInfoMap": {
+                    name: queues.to_json() for name, queues in static.items()
+                },
             },
         },
         depth=3,
@@ -328,7 +345,11 @@ class Registrar(LinkEvents):
         table = state.topics.topics
         topics = {name: table[name] for name in names if name in table}
         return await asyncio.to_thread(
-            body_of, topics, state.topics.version, state.settings.permission
+            body_of,
+            topics,
+            state.topics.version,
+            state.settings.permission,
+            static_of(state, topics),
         )
 
     async def _whole(self) -> bytes:
@@ -337,7 +358,8 @@ class Registrar(LinkEvents):
         key = (state.topics.version, state.settings.permission)
         if key != self._body_key:
             topics = dict(state.topics.topics)
-            made = await asyncio.to_thread(body_of, topics, *key)
+            static = static_of(state, topics)
+            made = await asyncio.to_thread(body_of, topics, *key, static)
             self._body_key, self._body = key, made
         return self._body
 

@@ -18,6 +18,7 @@ from mqcore.broker.order_locks import OrderLocks
 from mqcore.broker.replicas import Elections, Replicas
 from mqcore.broker.request_modes import RequestModeTable
 from mqcore.broker.role import Role
+from mqcore.broker.static_topics import StaticTopicTable
 from mqcore.broker.statistics import Statistics
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
@@ -43,6 +44,7 @@ class BrokerState:
         now_ms: The wall clock.
         boot_ms: When the broker started.
         topics: The topics.
+        static_topics: The mappings of those whose queues have numbers of their own.
         groups: The consumer groups.
         members: Who is online.
         filters: The expressions that groups have registered.
@@ -80,6 +82,7 @@ class BrokerState:
     now_ms: Callable[[], int]
     boot_ms: int
     topics: TopicTable
+    static_topics: StaticTopicTable
     groups: GroupTable
     members: Members
     filters: FilterTable
@@ -134,6 +137,7 @@ class BrokerState:
             topics=TopicTable(
                 topic_rules(settings), boot_ms, len(levels_ms), limits=BrokerLimits.of(settings)
             ),
+            static_topics=StaticTopicTable(boot_ms),
             groups=GroupTable(
                 auto_create=settings.creates_groups,
                 now_ms=boot_ms,

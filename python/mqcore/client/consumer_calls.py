@@ -65,6 +65,10 @@ class Cluster(Protocol):
         """Returns a broker's address by name and id."""
         ...
 
+    def broker_of(self, queue: MessageQueue) -> str:
+        """Returns the name of the broker that a queue is at; of a static topic, of its leader."""
+        ...
+
     def any_address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """Returns the address of a broker id, or of another broker of that name."""
         ...
@@ -88,7 +92,7 @@ class ConsumerCalls:
         """
         ext = self._of(queue) | {"consumerGroup": self._group}
         code = RequestCode.QUERY_CONSUMER_OFFSET
-        address = self._address(queue.broker_name, is_any=True)
+        address = self._address(self.broker_of(queue), is_any=True)
         answer = await self._cluster.call(address, code, ext)
         expect(answer, address, ResponseCode.QUERY_NOT_FOUND)
         return None if answer.code else _offset_of(answer, address)
@@ -100,7 +104,7 @@ class ConsumerCalls:
             RemotingError: It may not know it.
         """
         ext = self._of(queue) | {"consumerGroup": self._group, "commitOffset": str(offset)}
-        address = self._address(queue.broker_name, is_any=True)
+        address = self._address(self.broker_of(queue), is_any=True)
         expect(await self._cluster.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, ext), address)
 
     async def max_offset(self, queue: MessageQueue) -> int:
@@ -120,7 +124,7 @@ class ConsumerCalls:
     async def _bound(
         self, queue: MessageQueue, code: RequestCode, more: Mapping[str, str] | None = None
     ) -> int:
-        address = self._address(queue.broker_name)
+        address = self._address(self.broker_of(queue))
         answer = await self._cluster.call(address, code, self._of(queue) | dict(more or {}))
         return _offset_of(expect(answer, address), address)
 
@@ -210,7 +214,7 @@ class ConsumerCalls:
             origin_id: Its id.
             origin_topic: Its topic as it was stored.
         """
-        address = self._address(queue.broker_name)
+        address = self._address(self.broker_of(queue))
         ext = {
             "offset": str(physical_offset),
             "group": self._group,
@@ -249,7 +253,7 @@ class ConsumerCalls:
             reconsume_times: Its deliveries after the first one, with this one.
             reconsume_max: How many there may be; beyond it the broker puts it aside for good.
         """
-        address = self._address(queue.broker_name)
+        address = self._address(self.broker_of(queue))
         ext = {
             "a": _INNER_PRODUCER,
             "b": queue.topic,
@@ -270,6 +274,10 @@ class ConsumerCalls:
         expect(await self._cluster.call(address, code, ext, body), address)
 
     # Parts of all of them.
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        """Returns the name of the broker that a queue is at."""
+        return self._cluster.broker_of(queue)
 
     def _address(self, broker_name: str, *, is_any: bool = False) -> str:
         address = (

@@ -58,6 +58,8 @@ RETRIED_CODES: Final = frozenset(
             ResponseCode.NO_BUYER_ID,
             ResponseCode.NOT_IN_CURRENT_UNIT,
             ResponseCode.GO_AWAY,
+            # Ours: the route has the broker that a queue of a static topic has moved to.
+            ResponseCode.NOT_LEADER_FOR_QUEUE,
         ),
     )
 )
@@ -297,6 +299,13 @@ class Delivery:
         pause_ms = min(rules.backoff_ms << min(times - 1, _DOUBLINGS_MAX), rules.backoff_ms_max)
         # The last try is to have time for its answer.
         return min(pause_ms, int(min(self._deadline_ms - now_ms, _FOREVER_MS) / 2))
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the last try came to a broker that its queue has left (static topics)."""
+        error = self.attempts[-1][1] if self.attempts else None
+        code = ResponseCode.NOT_LEADER_FOR_QUEUE
+        return isinstance(error, ResponseError) and error.code == code
 
     def _brokers(self) -> frozenset[str]:
         """Returns the names of the brokers that it may go to."""

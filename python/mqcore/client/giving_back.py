@@ -19,6 +19,7 @@ from mqcore.client.properties import (
     TRAN_MSG,
 )
 from mqcore.errors import MQError, RemotingError
+from mqcore.model.static_topics import is_logical
 from mqcore.model.topics import RETRY_PREFIX
 
 __all__ = ["GivingBack"]
@@ -51,6 +52,17 @@ class GivingBack:
             message: The message.
             level: Level of delay; 0 lets the broker decide, -1 is the dead-letter queue.
         """
+        # One of a static topic may be on any broker: its copy goes back.
+        if not is_logical(message.queue) and await self._is_sent_back(message, level):
+            return True
+        try:
+            await self._send_copy(message, level)
+        except MQError as error:
+            _log.warning("%r was not sent to the retry topic: %s", message, error.message)
+            return False
+        return True
+
+    async def _is_sent_back(self, message: ReceivedMessage, level: int) -> bool:
         record = message.record
         try:
             await self._calls.send_back(
@@ -63,12 +75,6 @@ class GivingBack:
             )
         except RemotingError as error:
             _log.warning("%r was not taken back by its broker: %s", message, error.message)
-        else:
-            return True
-        try:
-            await self._send_copy(message, level)
-        except MQError as error:
-            _log.warning("%r was not sent to the retry topic: %s", message, error.message)
             return False
         return True
 

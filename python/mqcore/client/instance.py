@@ -44,6 +44,7 @@ from mqcore.errors import (
     UsageReason,
 )
 from mqcore.model.heartbeats import HALF_BATCHES_FIELD, TIMERS_FIELD, HeartbeatData
+from mqcore.model.queues import MessageQueue
 from mqcore.model.versions import version_name
 from mqcore.native import Command
 from mqcore.remoting.client import Client
@@ -330,6 +331,10 @@ class Instance:
     def address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """Returns a broker's address by name and id; None where no route has it."""
         return self.routes.address_of(broker_name, broker_id)
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        """Returns the name of the broker that a queue is at; of a static topic, of its leader."""
+        return self.routes.broker_of(queue)
 
     def any_address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """Returns the address of a broker id, or of another broker of that name."""

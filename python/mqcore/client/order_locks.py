@@ -31,7 +31,7 @@ class OrderLocks:
 
     async def lock_one(self, state: QueueState) -> bool:
         """Takes or renews the lock of a queue; returns whether it is ours."""
-        await self._lock(state.queue.broker_name, [state])
+        await self._lock(self._calls.broker_of(state.queue), [state])
         return state.has_lock(self._now_ms())
 
     async def renew(self, states: Iterable[QueueState]) -> None:
@@ -39,7 +39,7 @@ class OrderLocks:
         by_broker: dict[str, list[QueueState]] = {}
         for state in states:
             if not state.is_dropped:
-                by_broker.setdefault(state.queue.broker_name, []).append(state)
+                by_broker.setdefault(self._calls.broker_of(state.queue), []).append(state)
         await asyncio.gather(*(self._lock(name, group) for name, group in by_broker.items()))
 
     async def _lock(self, broker_name: str, states: list[QueueState]) -> None:
@@ -63,7 +63,7 @@ class OrderLocks:
         """Gives locks up; a broker that does not hear it lets them expire."""
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in queues:
-            by_broker.setdefault(queue.broker_name, []).append(queue)
+            by_broker.setdefault(self._calls.broker_of(queue), []).append(queue)
         await asyncio.gather(*(self._unlock(name, group) for name, group in by_broker.items()))
 
     async def _unlock(self, broker_name: str, queues: list[MessageQueue]) -> None:

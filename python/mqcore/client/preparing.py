@@ -79,7 +79,7 @@ class Preparing:
         Raises:
             UnsupportedError: One does not.
         """
-        names = {queue.broker_name for queue in target.queues}
+        names = set(map(self.instance.broker_of, target.queues))
         await self.instance.need_timers(target.topic, names)
 
     def fixed_queue(

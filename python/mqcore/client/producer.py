@@ -381,7 +381,7 @@ class Producer(Preparing):
         deadline_s = loop.time() + timeout_s
         target = await self.sender.target(message.topic, timeout_s)
         # A reply comes back on a connection that its broker knows by our heartbeat.
-        await self.instance.until_known({queue.broker_name for queue in target.queues})
+        await self.instance.until_known(set(map(self.instance.broker_of, target.queues)))
         more = request_properties(self.instance.client_id, timeout_s)
         outgoing = self.prepared(target, message, more)
         reply = self._waiting.begin(more[CORRELATION_ID])

@@ -11,6 +11,7 @@ those of `DefaultMQPushConsumerImpl.pullMessage` and `PullAPIWrapper`.
     24 subscription not known  heartbeat, pull again in 3 s (a broker that was restarted)
     25, 27, 28 it, or its expression, not the newest: as 24
     17 topic not there         route, pull again in 3 s
+    501 another broker leads   route, pull again in 200 ms (a queue of a static topic that moved)
     else, and lost calls       pull again in 3 s
 """
 
@@ -42,6 +43,8 @@ PULL_TIMEOUT_S: Final = 30.0
 # After an error, and after a broker's flow control (official).
 ERROR_PAUSE_MS: Final = 3_000
 _FLOW_PAUSE_MS: Final = 20
+# After a queue of a static topic has moved: the route has its new broker by then, mostly.
+_MOVED_PAUSE_MS: Final = 200
 # The codes of a broker that does not know the newest subscription or expression.
 _WANTING_HEARTBEAT: Final = (
     ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -71,6 +74,7 @@ class PullStep:
         next_offset: Where the queue goes on, where the answer has it; else -1.
         broker_id: Which broker of the name to ask next.
         pause_ms: How long to wait before the next pull.
+        offset_delta: What is added to the offsets of messages (static topics).
         wants_heartbeat: The broker does not know our subscription (any more).
         wants_route: The queue is no longer where the route has it.
         why: What went wrong, for the log.
@@ -80,6 +84,7 @@ class PullStep:
     next_offset: int = -1
     broker_id: int = 0
     pause_ms: int = 0
+    offset_delta: int = 0
     wants_heartbeat: bool = False
     wants_route: bool = False
     why: str = ""
@@ -168,15 +173,17 @@ def step_after(answer: Command, asked_offset: int) -> PullStep:
             After.DELIVER if code == ResponseCode.SUCCESS else After.PULL_ON,
             next_offset=next_offset,
             broker_id=_number(ext, "suggestWhichBrokerId", 0),
+            offset_delta=_number(ext, "offsetDelta", 0),
         )
     why = f"code {code}: {answer.remark or ''}"
     if code == ResponseCode.FLOW_CONTROL:
         return PullStep(After.PAUSE, pause_ms=_FLOW_PAUSE_MS, why=why)
+    is_moved = code == ResponseCode.NOT_LEADER_FOR_QUEUE
     return PullStep(
         After.PAUSE,
-        pause_ms=ERROR_PAUSE_MS,
+        pause_ms=_MOVED_PAUSE_MS if is_moved else ERROR_PAUSE_MS,
         wants_heartbeat=code in _WANTING_HEARTBEAT,
-        wants_route=code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION),
+        wants_route=is_moved or code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION),
         why=why,
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from mqcore.client.consumer_calls import Cluster
+from mqcore.client.logical_records import logical_records
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.process_queue import (
     ConcurrentQueue,
@@ -32,6 +33,7 @@ from mqcore.client.pulling import (
     step_after_failure,
 )
 from mqcore.errors import MQError, NameServerError, RemotingError
+from mqcore.model.static_topics import is_logical
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.native import Command, decode_records
@@ -251,11 +253,12 @@ class HeldQueue:
     async def _ask(self, offset: int, subscription: SubscriptionData) -> Command:
         state, settings = self.state, self._settings
         queue = state.queue
-        address = self._cluster.any_address_of(queue.broker_name, state.broker_id)
+        name = self._cluster.broker_of(queue)
+        address = self._cluster.any_address_of(name, state.broker_id)
         if address is None:
-            raise RemotingError(f"no broker {queue.broker_name} is in the routes now", address="")
+            raise RemotingError(f"no broker {name} is in the routes now", address="")
         commit_offset = -1
-        if settings.commits and address == self._cluster.address_of(queue.broker_name):
+        if settings.commits and address == self._cluster.address_of(name):
             commit_offset = state.commit_offset or -1
         fields = pull_fields(
             self._group,
@@ -267,7 +270,8 @@ class HeldQueue:
             suspend_ms=settings.suspend_ms,
             sends_subscription=settings.sends_subscription,
             is_lite=settings.is_lite,
-            bytes_max=_ANSWER_BYTES_MAX,
+            # Records of a static topic are looked at one by one.
+            bytes_max=None if is_logical(queue) else _ANSWER_BYTES_MAX,
         )
         return await self._cluster.call(
             address, RequestCode.PULL_MESSAGE, fields, timeout_s=settings.timeout_s
@@ -277,8 +281,11 @@ class HeldQueue:
         self, answer: Command, step: PullStep, asked: int, subscription: SubscriptionData
     ) -> None:
         state = self.state
+        body = answer.body
+        if is_logical(state.queue):
+            body = logical_records(body, state.queue.queue_id, step.offset_delta)
         parcels = parcels_of(
-            answer.body,
+            body,
             self,
             asked_offset=asked,
             subscription=subscription,

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable
 from mqcore.client.name_servers import NameServers
 from mqcore.client.routes import MASTER_ID, BrokerAddresses, TopicRoute
 from mqcore.errors import BadJsonError, MQError, NameServerError, NoRouteError, ResponseError
+from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_text
 from mqcore.model.relaxed_json import parse_object
+from mqcore.model.static_topics import LOGICAL_PREFIX, NOBODY
 from mqcore.model.topics import AUTO_CREATE_TOPIC
 from mqcore.remoting.request_codes import RequestCode
 from mqcore.remoting.response_codes import ResponseCode
@@ -77,6 +79,14 @@ class RouteTable:
         if broker is None:
             return None
         return next((address for known, address in broker.by_id if known == broker_id), None)
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        """Returns the name of the broker that a queue is at; of a static topic, of its leader."""
+        if not queue.broker_name.startswith(LOGICAL_PREFIX):
+            # Every send asks for it.
+            return queue.broker_name
+        route = self._routes.get(queue.topic)
+        return NOBODY if route is None else route.broker_of(queue)
 
     def any_address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """Returns the address of a broker id, or of another broker of that name."""

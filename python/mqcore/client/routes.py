@@ -9,6 +9,7 @@ from typing import Any, Self
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
+from mqcore.model.static_topics import LOGICAL_PREFIX, NOBODY, StaticQueues, brokers_of_queues
 from mqcore.model.topics import PERM_READ, PERM_WRITE
 
 __all__ = ["MASTER_ID", "BrokerAddresses", "QueueCounts", "TopicRoute"]
@@ -67,6 +68,7 @@ class TopicRoute:
         brokers: Brokers, by name in ascending order.
         counts: Queues, by broker name in ascending order.
         order_conf: The fixed order of queues of an ordered topic, empty without one.
+        static: What brokers lead of a static topic (5.x), by broker name; none of other topics.
         write_queues: Queues that may be written: permitted, and their broker has a master.
         read_queues: Queues that may be read.
     """
@@ -75,12 +77,18 @@ class TopicRoute:
     brokers: tuple[BrokerAddresses, ...]
     counts: tuple[QueueCounts, ...]
     order_conf: str = ""
+    static: tuple[StaticQueues, ...] = ()
     write_queues: tuple[MessageQueue, ...] = field(init=False, compare=False, repr=False)
     read_queues: tuple[MessageQueue, ...] = field(init=False, compare=False, repr=False)
+    _leaders: dict[MessageQueue, str] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Lists the queues."""
+        object.__setattr__(self, "_leaders", brokers_of_queues(self.topic, self.static))
         object.__setattr__(self, "write_queues", tuple(_write_queues(self)))
+        if self.static:
+            object.__setattr__(self, "read_queues", tuple(self._leaders))
+            return
         object.__setattr__(
             self,
             "read_queues",
@@ -102,11 +110,13 @@ class TopicRoute:
         found = parse_object(body)
         brokers = (_broker_of(item) for item in as_list(found.get("brokerDatas")))
         counts = (_counts_of(item) for item in as_list(found.get("queueDatas")))
+        static = as_dict(found.get("topicQueueMappingByBroker"))
         return cls(
             topic=topic,
             brokers=tuple(sorted(broker for broker in brokers if broker.name)),
             counts=tuple(sorted(count for count in counts if count.broker_name)),
             order_conf=as_text(found.get("orderTopicConf")),
+            static=tuple(StaticQueues.of_json(static[name]) for name in sorted(static)),
         )
 
     def as_template(self, topic: str, queues_max: int) -> "TopicRoute":
@@ -123,6 +133,12 @@ class TopicRoute:
             for item in self.counts
         )
         return TopicRoute(topic, self.brokers, counts)
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        """Returns the name of the broker that a queue is at; of a static topic, of its leader."""
+        if not queue.broker_name.startswith(LOGICAL_PREFIX):
+            return queue.broker_name
+        return self._leaders.get(queue, NOBODY)
 
     def broker(self, name: str) -> BrokerAddresses | None:
         """Returns the brokers of a name, None where the route has none."""
@@ -161,6 +177,8 @@ def _write_queues(route: TopicRoute) -> list[MessageQueue]:
             if name
             for queue_id in range(as_int(count))
         ]
+    if route.static:
+        return list(brokers_of_queues(route.topic, route.static))
     with_master = {broker.name for broker in route.brokers if broker.master}
     return [
         MessageQueue(route.topic, counts.broker_name, queue_id)

@@ -219,7 +219,7 @@ class Sender:
                 await self.until_writable_route(delivery, target)
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             try:
-                address = self.instance.address_of(queue.broker_name)
+                address = self.instance.address_of(self.instance.broker_of(queue))
                 if address is None:
                     address = await self.master_of(queue)
                 if self.hooks:
@@ -238,7 +238,10 @@ class Sender:
 
     async def _until_next(self, delivery: Delivery, target: Target) -> None:
         """Waits until the next try is to be made."""
-        self.refresh_soon(target.topic)
+        if delivery.has_moved:
+            await self.refresh_now(target.topic)
+        else:
+            self.refresh_soon(target.topic)
         pause_ms = delivery.pause_ms(monotonic_ms())
         if pause_ms:
             await asyncio.sleep(pause_ms / _MS_PER_S)
@@ -262,7 +265,9 @@ class Sender:
         queue = fixed
         if queue is None:
             queue = target.choice.next(target.queues, faults=self.faults, now_ms=monotonic_ms())
-        address = self.instance.address_of(queue.broker_name) or await self.master_of(queue)
+        address = self.instance.address_of(self.instance.broker_of(queue))
+        if address is None:
+            address = await self.master_of(queue)
         context = None
         if self.hooks:
             context = self.context(outgoing, message, queue, address, "ONEWAY")
@@ -376,7 +381,7 @@ class Sender:
             ConnectError: Its broker has no master now.
         """
         await self.instance.refresh_route(queue.topic)
-        address = self.instance.address_of(queue.broker_name)
+        address = self.instance.address_of(self.instance.broker_of(queue))
         if address is None:
             raise ConnectError(
                 f"broker {queue.broker_name} has no master in the route of {queue.topic}",
@@ -384,13 +389,16 @@ class Sender:
             )
         return address
 
+    async def refresh_now(self, topic: str) -> None:
+        """Asks for the route; where no name server answers, what was known stays."""
+        with contextlib.suppress(RemotingError):
+            await self.instance.refresh_route(topic)
+
     def refresh_soon(self, topic: str) -> None:
         """Asks for the route beside the next try: the failed broker may be gone from it."""
 
         async def refresh() -> None:
-            # Where no name server answers, what was known stays.
-            with contextlib.suppress(RemotingError):
-                await self.instance.refresh_route(topic)
+            await self.refresh_now(topic)
 
         self.instance.soon(f"route of {topic}", refresh)
 

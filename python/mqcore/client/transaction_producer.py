@@ -232,7 +232,7 @@ class TransactionProducer(Producer):
         began_ms = monotonic_ms()
         target = await self.sender.target(message.topic, timeout_s)
         # A broker that asks back does so on a connection that it knows by our heartbeat.
-        await self.instance.until_known({queue.broker_name for queue in target.queues})
+        await self.instance.until_known(set(map(self.instance.broker_of, target.queues)))
         outgoing = self.prepared(
             target, message, half_properties(self.sender.group), TRANSACTION_PREPARED
         )
@@ -252,7 +252,7 @@ class TransactionProducer(Producer):
         topic = self.instance.full_name(message.topic)
         fields = end_fields(sent, topic=topic, group=self.sender.group, state=state)
         try:
-            address = self.instance.address_of(sent.queue.broker_name)
+            address = self.instance.address_of(self.instance.broker_of(sent.queue))
             if address is None:
                 name = sent.queue.broker_name
                 raise ConnectError(f"broker {name} has no master now", address=name)

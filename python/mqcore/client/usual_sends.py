@@ -95,7 +95,7 @@ class UsualSends:
         if left_ms > 0 and target.queues and self._is_usual_message(message):
             if queue is None:
                 queue = target.choice.next(target.queues)
-            address = sender.instance.address_of(queue.broker_name) or ""
+            address = sender.instance.address_of(sender.instance.broker_of(queue)) or ""
             link = sender.instance.remote.open_link(address)
         if queue is None or link is None or link.is_write_paused:
             return await sender.deliver(

@@ -101,6 +101,7 @@ class BrokerFields:
     transaction_counts_interval_ms: Annotated[int, "transactionMetricFlushInterval"]
     transaction_note_bytes: Annotated[int, "transactionOpMsgMaxSize"]
     transaction_note_interval_ms: Annotated[int, "transactionOpBatchInterval"]
+    forward_timeout_ms: Annotated[int, "forwardTimeout"]
     has_acting_master: Annotated[bool, "enableSlaveActingMaster"]
     skips_pre_online: Annotated[bool, "skipPreOnline"]
     keeps_reset_offsets: Annotated[bool, "useServerSideResetOffset"]

@@ -249,7 +249,8 @@ def table_of_members(members: Sequence[str], depth: int) -> Rendered:
 def pretty(value: Any) -> bytes:
     """Returns the text of a configuration file as the official broker writes it.
 
-    Tabs, alphabetical members, and integer keys bare on one line.
+    Tabs, alphabetical members, integer keys bare on one line, objects of a list on lines of their
+    own.
     """
     return _pretty(value, 0).encode("utf-8", "replace")
 
@@ -257,6 +258,10 @@ def pretty(value: Any) -> bytes:
 def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, Rendered):
         return value
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        ends = ["\n" + "\t" * deep for deep in (depth + 1, depth)]
+        items = (f"{ends[0]}{_pretty(item, depth + 1)}" for item in value)
+        return "[" + ",".join(items) + ends[1] + "]"
     if not isinstance(value, dict):
         return compact(value).decode()
     if not value:

@@ -115,6 +115,13 @@ def route_body(view: RouteView) -> bytes:
     }
     if view.order_conf is not None:
         route["orderTopicConf"] = view.order_conf
+    static = {
+        name: queues.static.to_json()
+        for name, queues in view.queues.items()
+        if queues.static is not None
+    }
+    if static:
+        route["topicQueueMappingByBroker"] = static
     text = json.dumps(route, separators=(",", ":"), sort_keys=True)
     return text.replace("/", "\\/").encode()
 

@@ -6,9 +6,11 @@ a text. What cannot be read refuses the request and nothing else. Pure functions
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mqcore.errors import MQError, RefusedError
+from mqcore.model.static_topics import StaticQueues
 from mqcore.model.versions import DataVersion
 from mqcore.namesrv.shapes import FIRST_VERSION, Queues
 from mqcore.native import parse_relaxed_json
@@ -108,6 +110,8 @@ def _wrapper(wrapper: Mapping[str, Any]) -> Table:
             raise _bad(f"topic {topic}: no object")
         name = row.get("topicName")
         topics[name if isinstance(name, str) and name else topic] = _queues(row)
+    for topic, row in _mapping(wrapper, "topicQueueMappingInfoMap").items():
+        _take_static(topics, topic, row)
     return _data_version(_mapping(wrapper, "dataVersion")), topics
 
 
@@ -121,7 +125,6 @@ def _compressed(body: bytes) -> Table:
         raise _bad(f"it inflates to more than {INFLATED_BYTES_MAX} bytes")
     if not inflater.eof:
         raise _bad("the compressed stream is cut short")
-    # What follows the topics (filter servers, static topics) is of no use here.
     version, at = _block(plain, 0)
     count, at = _length(plain, at)
     topics = {}
@@ -134,7 +137,24 @@ def _compressed(body: bytes) -> Table:
             )
         except (ValueError, IndexError) as error:
             raise _bad(f"topic entry {entry[:80]!r}") from error
+    if at < len(plain):
+        _filter_servers, at = _block(plain, at)
+    # What follows is of 5.x.
+    count, at = _length(plain, at) if at < len(plain) else (0, at)
+    for _ in range(count):
+        entry, at = _block(plain, at)
+        row = _parsed(entry)
+        _take_static(topics, str(row.get("topic")), row)
     return read_data_version(version), topics
+
+
+def _take_static(topics: dict[str, Queues], topic: str, row: Any) -> None:
+    """Notes what a broker leads of a static topic."""
+    if not isinstance(row, dict):
+        raise _bad(f"the mapping of {topic}: no object")
+    known = topics.get(topic)
+    if known is not None:
+        topics[topic] = replace(known, static=StaticQueues.of_json(row))
 
 
 def _length(plain: bytes, at: int) -> tuple[int, int]:

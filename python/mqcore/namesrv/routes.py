@@ -243,7 +243,11 @@ class RouteTable:
             return
         if topic not in self.topics and len(self.topics) >= self.limits.topics:
             raise _too_many(f"the new topic {topic}", "namesrvTopicsMax", self.limits.topics)
-        self.topics.setdefault(topic, {}).update(known)
+        here = self.topics.setdefault(topic, {})
+        for name, found in known:
+            # Who enters it by hand says nothing of what is static.
+            static = here[name].static if name in here else None
+            here[name] = replace(found, static=static)
         self._changed(topic)
 
     # The steps of a registration.

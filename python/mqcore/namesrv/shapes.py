@@ -6,6 +6,7 @@ Knows no bytes and no socket.
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
+from mqcore.model.static_topics import StaticQueues
 from mqcore.model.versions import DataVersion
 
 __all__ = [
@@ -37,12 +38,14 @@ class Queues:
         write: How many are written.
         perm: Bits: 4 read, 2 write, 1 inherit.
         sys_flag: Bits: 1 unit, 2 unit of subscriptions.
+        static: What the broker leads of a static topic (5.x); None of others.
     """
 
     read: int
     write: int
     perm: int
     sys_flag: int = 0
+    static: StaticQueues | None = None
 
 
 @dataclass(slots=True)

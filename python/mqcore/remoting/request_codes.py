@@ -109,7 +109,6 @@ _ACCESS_5: Final = "access control of 5.x is not implemented"
 _FILTER_SERVER: Final = (
     "filter servers were removed from RocketMQ; expressions of SQL92 replace them"
 )
-_STATIC_TOPICS: Final = "static topics (logical queues over several brokers) are not implemented"
 _LITE: Final = "lite topics of 5.5 are not implemented"
 _TIMER_ENGINE: Final = (
     "only the timer wheel is built: messages that wait in RocksDB would not be delivered"
@@ -250,7 +249,7 @@ class RequestCode(IntEnum):
     QUERY_ASSIGNMENT = Row(400, Family.ASSIGNMENT, _BROKER, "5.0.0")
     SET_MESSAGE_REQUEST_MODE = Row(401, Family.ASSIGNMENT, _BROKER, "5.0.0")
     GET_ALL_MESSAGE_REQUEST_MODE = Row(402, Family.ASSIGNMENT, _BROKER, "5.0.0")
-    UPDATE_AND_CREATE_STATIC_TOPIC = _unanswered(513, Family.TOPICS, "5.0.0", _STATIC_TOPICS)
+    UPDATE_AND_CREATE_STATIC_TOPIC = Row(513, Family.TOPICS, _BROKER, "5.0.0", on_mounted=False)
     GET_BROKER_MEMBER_GROUP = Row(901, Family.ROUTES, _NAMESRV, "5.0.0")
     ADD_BROKER = _unanswered(902, Family.CONTAINER, "5.0.0", _CONTAINER)
     REMOVE_BROKER = _unanswered(903, Family.CONTAINER, "5.0.0", _CONTAINER)

@@ -16,7 +16,7 @@ use crate::readers::Job;
 use crate::refusals;
 use crate::request_context::RequestContext;
 use crate::requests::{GroupOffset, QueueQuestion, Request};
-use crate::stop::{Escalation, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 
 /// The official remark for an offset that is not taken because of a reset.
 const OFFSET_WAS_RESET: &str = "Offset has been previously reset";
@@ -37,13 +37,14 @@ impl OffsetProcessor {
         &self,
         cx: &mut Context<'_, D, C>,
         request: &Request<'_>,
+        how: How,
         release_pops: impl FnOnce(&Context<'_, D, C>, &str, &str, i32),
     ) -> Processed {
         let ran = match request.code {
-            codes::QUERY_CONSUMER_OFFSET => self.query(cx, request),
-            codes::UPDATE_CONSUMER_OFFSET => self.update(cx, request, release_pops),
-            codes::GET_MAX_OFFSET | codes::GET_MIN_OFFSET => bound(cx, request),
-            codes::SEARCH_OFFSET_BY_TIMESTAMP => search(cx, request),
+            codes::QUERY_CONSUMER_OFFSET => self.query(cx, request, how),
+            codes::UPDATE_CONSUMER_OFFSET => self.update(cx, request, how, release_pops),
+            codes::GET_MAX_OFFSET | codes::GET_MIN_OFFSET => bound(cx, request, how),
+            codes::SEARCH_OFFSET_BY_TIMESTAMP => search(cx, request, how),
             _ => Err(Stop::Escalate(Escalation::Code)),
         };
         cx.refuse(&request.request_context, ran)
@@ -53,8 +54,10 @@ impl OffsetProcessor {
         &self,
         cx: &mut Context<'_, D, C>,
         request: &Request<'_>,
+        how: How,
     ) -> Processed {
         let ask = GroupOffset::read(request)?;
+        check_topic(cx, ask.topic, how)?;
         let (topic, queue_id) = (ask.topic.as_bytes(), ask.queue_id);
         let known = self.offsets.find(ask.group, ask.topic, queue_id);
         let offset = match known.filter(|offset| *offset >= 0) {
@@ -84,9 +87,11 @@ impl OffsetProcessor {
         &self,
         cx: &mut Context<'_, D, C>,
         request: &Request<'_>,
+        how: How,
         release_pops: impl FnOnce(&Context<'_, D, C>, &str, &str, i32),
     ) -> Processed {
         let ask = GroupOffset::read(request)?;
+        check_topic(cx, ask.topic, how)?;
         let offset = ask.commit_offset;
         let offset = offset.ok_or_else(|| refusals::no_field("commitOffset"))?;
         if ask.group.trim().is_empty() || ask.topic.trim().is_empty() {
@@ -113,9 +118,23 @@ impl OffsetProcessor {
     }
 }
 
+/// Hands over what is asked about a topic that Python looks at first.
+fn check_topic<D: Disk, C: Clock>(cx: &Context<'_, D, C>, topic: &str, how: How) -> Processed {
+    let is_checked = || cx.policy.topics.get(topic).is_some_and(|t| t.needs_check);
+    if how == How::ByPolicy && is_checked() {
+        return Err(Stop::Escalate(Escalation::Check));
+    }
+    Ok(())
+}
+
 /// Where a queue begins or ends.
-fn bound<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) -> Processed {
+fn bound<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    request: &Request<'_>,
+    how: How,
+) -> Processed {
     let ask = QueueQuestion::read(request)?;
+    check_topic(cx, ask.topic, how)?;
     let is_max = request.code == codes::GET_MAX_OFFSET;
     let bounds = cx.store.topics().bounds(ask.topic.as_bytes(), ask.queue_id);
     // A queue without a message begins at 0: the official broker makes it when it is asked for.
@@ -128,8 +147,13 @@ fn bound<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) -
     Ok(())
 }
 
-fn search<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) -> Processed {
+fn search<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    request: &Request<'_>,
+    how: How,
+) -> Processed {
     let ask = QueueQuestion::read(request)?;
+    check_topic(cx, ask.topic, how)?;
     let timestamp_ms = ask.timestamp_ms;
     let timestamp_ms = timestamp_ms.ok_or_else(|| refusals::no_field("timestamp"))?;
     // Only a queue that is there is worth a job, and its name has a bound.

@@ -110,7 +110,7 @@ impl<D: Disk> Processors<D> {
                     let shard = shards.of_group(group);
                     shard.with(|merge| merge.release(cx, group, topic, queue_id));
                 };
-                self.offset.process(cx, request, release)
+                self.offset.process(cx, request, how, release)
             }
         }
     }

@@ -18,10 +18,12 @@ from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
 from mqcore.broker.processors.rocksdb import RocksDb
+from mqcore.broker.processors.static_admin import StaticAdmin
 from mqcore.broker.processors.succession import Succession
 from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
 from mqcore.broker.state import BrokerState
+from mqcore.broker.static_requests import StaticRequests
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.native import native_request_codes
 from mqcore.remoting import AnsweredBy, Dispatcher, Handler, check_handlers, check_native, code_name
@@ -34,6 +36,7 @@ def dispatcher_of(
     persistence: ConfigPersistence,
     membership: MembershipChanges,
     queues: TopicQueues,
+    static: StaticRequests,
 ) -> Dispatcher:
     """Returns the table of everything that Python answers.
 
@@ -42,6 +45,7 @@ def dispatcher_of(
         persistence: What writes them.
         membership: What passes on who is online.
         queues: The queues of topics over all brokers.
+        static: What serves requests for static topics.
 
     Raises:
         RuntimeError: What is served differs from the table of request codes.
@@ -56,10 +60,11 @@ def dispatcher_of(
         GivenUp(state),
         GroupAdmin(state, persistence),
         Maintenance(state, persistence),
-        Messages(state),
+        Messages(state, static),
         OffsetAdmin(state),
         Progress(state),
         RocksDb(persistence),
+        StaticAdmin(state, persistence),
         Timers(state, persistence),
         TopicAdmin(state, persistence),
         Replies(state),

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mqcore.broker.queue_units import UNITS_MAX, rows_of, shown_filter, test_of
 from mqcore.broker.state import BrokerState
+from mqcore.broker.static_requests import StaticRequests
 from mqcore.errors import MQError, RefusedError
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command, Message
@@ -26,9 +27,10 @@ _INT64_MAX: Final = 2**63 - 1
 class Messages:
     """Serves the requests for single messages."""
 
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, static: StaticRequests) -> None:
         """Takes what it works on."""
         self._state = state
+        self._static = static
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the codes served here."""
@@ -81,7 +83,10 @@ class Messages:
 
     async def earliest(self, request: Request) -> Command:
         """32: when the first message of a queue was stored."""
-        topic, queue_id = request.field("topic"), request.integer("queueId", bits=32)
+        routed = await self._static.routed(request)
+        if isinstance(routed, Command):
+            return routed
+        topic, queue_id = routed.field("topic"), routed.integer("queueId", bits=32)
         low, high = self._state.bounds(topic, queue_id)
         stored_ms = -1
         if high > low:

@@ -58,10 +58,13 @@ class Progress:
         """Returns a group's `ConsumeStats`. Reads the disk: runs in a thread."""
         rows: dict[MessageQueue, dict[str, int]] = {}
         tps = 0.0
+        static = self._state.static_topics.topics
         for topic, offsets in topics.items():
+            # Of a static topic a group may be at another broker: tools look there, then.
+            least = -1 if topic in static else 0
             for queue_id in self._state.read_queues(topic):
                 _, high = self._state.bounds(topic, queue_id)
-                read = max(0, offsets.get(queue_id, 0))
+                read = max(least, offsets.get(queue_id, least))
                 rows[MessageQueue(topic, self._state.settings.name, queue_id)] = {
                     "brokerOffset": high,
                     "consumerOffset": read,
@@ -105,7 +108,7 @@ class Progress:
             stats = [self._stats(group, {topic: topics[topic]}) for topic in topics]
             for each in stats:
                 queues = each["offsetTable"].values()
-                total += sum(row["brokerOffset"] - row["consumerOffset"] for row in queues)
+                total += sum(row["brokerOffset"] - max(0, row["consumerOffset"]) for row in queues)
             rows.append({group: stats})
         return rows, total
 

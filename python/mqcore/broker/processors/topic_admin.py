@@ -83,7 +83,7 @@ class TopicAdmin:
 
     async def _put(self, asked: list[tuple[TopicConfig, dict[str, str]]]) -> None:
         for topic, _changes in asked:
-            self._check(topic)
+            check_topic(self._state, topic)
         topics = [self._altered(topic, changes) for topic, changes in asked]
         self._state.topics.check(topics)
         for topic in topics:
@@ -95,22 +95,6 @@ class TopicAdmin:
             self._state.topics.put(topic, now_ms)
         names = [topic.name for topic in topics]
         await self._persistence.topics_changed(names, must_have=True)
-
-    def _check(self, topic: TopicConfig) -> None:
-        fault = topic_fault(topic.name)
-        if fault is None and self._is_protected(topic.name):
-            fault = f"The topic[{topic.name}] is conflict with system topic."
-        counts = (topic.read_queues, topic.write_queues)
-        if fault is None and not all(0 <= count <= QUEUES_MAX for count in counts):
-            fault = f"The topic[{topic.name}] must have 0 to {QUEUES_MAX} queues."
-        if fault is None and not 0 <= topic.perm <= _PERM_MAX:
-            fault = f"The topic[{topic.name}] has an unknown permission {topic.perm}."
-        if fault is not None:
-            raise RefusedError(fault, code=self._state.invalid_code)
-
-    def _is_protected(self, name: str) -> bool:
-        is_checked = self._state.settings.protects_system_topics
-        return is_checked and self._state.topics.is_system(name)
 
     def _altered(self, topic: TopicConfig, changes: Mapping[str, str]) -> TopicConfig:
         """Returns a topic with its attributes after changes (`updateSingleTopicConfig...`)."""
@@ -165,7 +149,10 @@ class TopicAdmin:
 
     async def _delete(self, name: str) -> None:
         """Deletes one that may be deleted."""
-        if self._state.topics.delete(name, self._state.now_ms()):
+        now_ms = self._state.now_ms()
+        if self._state.static_topics.delete(name, now_ms):
+            await self._persistence.static_topics_changed()
+        if self._state.topics.delete(name, now_ms):
             await self._persistence.topics_changed([name], must_have=True)
         self._state.fast_path.offsets.remove(topic=name)
         await asyncio.to_thread(self._state.store.delete_topic, name)
@@ -175,7 +162,10 @@ class TopicAdmin:
     async def all(self, request: Request) -> Command:
         """21: every topic."""
         version, topics = self._state.topics.version, list(self._state.topics.topics.values())
-        body = await asyncio.to_thread(lambda: compact_in_parts(table_json(version, topics)))
+        static = self._state.static_topics.members()
+        body = await asyncio.to_thread(
+            lambda: compact_in_parts(table_json(version, topics) | static)
+        )
         return request.answer(body=body)
 
     def one(self, request: Request) -> Command:
@@ -186,7 +176,11 @@ class TopicAdmin:
             raise RefusedError(
                 f"No topic in this broker. topic: {name}", code=ResponseCode.TOPIC_NOT_EXIST
             )
-        return request.answer(body=compact(topic.to_json()))
+        found = topic.to_json()
+        static = self._state.static_topics.find(name) if request.flag("lo") else None
+        if static is not None:
+            found["mappingDetail"] = static.to_json()
+        return request.answer(body=compact(found))
 
     def system(self, request: Request) -> Command:
         """305: the broker's own topics."""
@@ -215,3 +209,22 @@ class TopicAdmin:
                 "minOffset": low,
             }
         return rows
+
+
+def check_topic(state: BrokerState, topic: TopicConfig) -> None:
+    """Checks that a topic may be as it is asked for.
+
+    Raises:
+        RefusedError: It may not.
+    """
+    fault = topic_fault(topic.name)
+    is_protected = state.settings.protects_system_topics and state.topics.is_system(topic.name)
+    if fault is None and is_protected:
+        fault = f"The topic[{topic.name}] is conflict with system topic."
+    counts = (topic.read_queues, topic.write_queues)
+    if fault is None and not all(0 <= count <= QUEUES_MAX for count in counts):
+        fault = f"The topic[{topic.name}] must have 0 to {QUEUES_MAX} queues."
+    if fault is None and not 0 <= topic.perm <= _PERM_MAX:
+        fault = f"The topic[{topic.name}] has an unknown permission {topic.perm}."
+    if fault is not None:
+        raise RefusedError(fault, code=state.invalid_code)

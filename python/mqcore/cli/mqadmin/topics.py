@@ -6,6 +6,7 @@ from typing import Any, Final
 from mqcore.admin.results import queue_table
 from mqcore.cli.mqadmin import java
 from mqcore.cli.mqadmin.call import Call
+from mqcore.cli.mqadmin.logical import logical_rows
 from mqcore.cli.mqadmin.servers import broker_ids
 from mqcore.errors import MQError, UsageError
 from mqcore.model.allocation import Averagely
@@ -236,6 +237,8 @@ async def status(call: Call) -> None:
         rate += 0.0 if call.has("c") else java.real(found.get("topicPutTps"))
     if not rows:
         raise MQError(f"topic {topic} has no queues that report their offsets")
+    if not call.has("c"):
+        rows |= await logical_rows(call, topic, rows)
     call.out.row(
         "%-32s  %-4s  %-20s  %-20s    %s",
         "#Broker Name",

@@ -78,7 +78,7 @@ class BlockingSender:
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             result: SendResult | None = None
             try:
-                address = sender.instance.address_of(queue.broker_name)
+                address = sender.instance.address_of(sender.instance.broker_of(queue))
                 if address is None:
                     address = self._thread.run(lambda queue=queue: sender.master_of(queue))  # type: ignore[misc]
                 if sender.hooks:
@@ -89,7 +89,10 @@ class BlockingSender:
                 delivery.failed(error, monotonic_ms())
             if result is not None:
                 return result
-            self._thread.soon(sender.refresh_soon, target.topic)
+            if delivery.has_moved:
+                self._thread.run(lambda: sender.refresh_now(target.topic))
+            else:
+                self._thread.soon(sender.refresh_soon, target.topic)
             pause_ms = delivery.pause_ms(monotonic_ms())
             if pause_ms and self._closed.wait(pause_ms / _MS_PER_S):
                 raise delivery.stopped()
@@ -106,7 +109,7 @@ class BlockingSender:
         queue = fixed or target.choice.next(
             target.queues, faults=sender.faults, now_ms=monotonic_ms()
         )
-        address = sender.instance.address_of(queue.broker_name)
+        address = sender.instance.address_of(sender.instance.broker_of(queue))
         if address is None:
             address = self._thread.run(lambda: sender.master_of(queue))
         context = None

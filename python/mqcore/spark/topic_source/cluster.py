@@ -19,7 +19,14 @@ from mqcore.client.name_servers import addresses_of
 from mqcore.client.routes import TopicRoute
 from mqcore.client.signing import Credentials, signed
 from mqcore.clock import monotonic_ms
-from mqcore.errors import MQError, NameServerError, NoRouteError, RemotingError, ResponseError
+from mqcore.errors import (
+    MQError,
+    NameServerError,
+    NoRouteError,
+    RemotingError,
+    ResponseError,
+    UnsupportedError,
+)
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_int, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
@@ -208,6 +215,12 @@ class Cluster:
         )
         is_there = answer.code != ResponseCode.TOPIC_NOT_EXIST
         route = TopicRoute.of_body(topic, answer.body) if is_there else None
+        if route is not None and route.static:
+            raise UnsupportedError(
+                f"topic {topic} is a static topic: its records have the offsets of their brokers, "
+                "and Spark does not read it",
+                address=self.access.namesrv,
+            )
         self._routes[topic] = (monotonic_ms(), route)
         return route
 

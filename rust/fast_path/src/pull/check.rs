@@ -31,9 +31,7 @@ pub(crate) fn check_pull<D: Disk, C: Clock>(
         &request.request_context,
         how,
     )?;
-    let (topics, groups) = (&cx.policy.topics, &cx.policy.groups);
-    let needs_check = topics.get(topic).is_some_and(|t| t.needs_check)
-        || groups.get(group).is_some_and(|g| g.needs_check);
+    let needs_check = cx.policy.groups.get(group).is_some_and(|g| g.needs_check);
     if needs_check && how == How::ByPolicy {
         return Err(Stop::Escalate(Escalation::Check));
     }
@@ -78,6 +76,10 @@ fn check_queue<D: Disk, C: Clock>(
     };
     if !known.perm.is_readable() {
         return Err(refusals::topic_not_readable(topic, PULLING).into());
+    }
+    // Before the queue is looked at: that of a static topic may be another one.
+    if known.needs_check && how == How::ByPolicy {
+        return Err(Stop::Escalate(Escalation::Check));
     }
     if !(0..known.read_queues).contains(&queue_id) {
         let (code, peer) = (codes::SYSTEM_ERROR, cx.peer(request_context));

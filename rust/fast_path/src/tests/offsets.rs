@@ -5,11 +5,12 @@ use mqcore_engine::config::FlushDiskType;
 use super::{Surroundings, command, request};
 use crate::codes;
 use crate::offset_processor::OffsetProcessor;
-use crate::stop::{Escalation, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 
 struct Offsets {
     around: Surroundings,
     processor: OffsetProcessor,
+    how: How,
     /// Queues whose pops were released.
     released: Vec<(String, String, i32)>,
 }
@@ -19,6 +20,7 @@ impl Offsets {
         let around = Surroundings::new(FlushDiskType::Async);
         Self {
             processor: OffsetProcessor::new(around.offsets.clone()),
+            how: How::ByPolicy,
             released: Vec::new(),
             around,
         }
@@ -29,10 +31,10 @@ impl Offsets {
         let request = request(self.around.client, &command);
         let mut cx = self.around.context();
         let released = &mut self.released;
-        self.processor
-            .process(&mut cx, &request, |_cx, group, topic, queue_id| {
-                released.push((group.to_owned(), topic.to_owned(), queue_id));
-            })
+        let release = |_cx: &_, group: &str, topic: &str, queue_id| {
+            released.push((group.to_owned(), topic.to_owned(), queue_id));
+        };
+        self.processor.process(&mut cx, &request, self.how, release)
     }
 
     /// Code, remark and offset of the answer to a request that is answered at once.
@@ -104,4 +106,25 @@ fn what_is_missing_is_refused() {
     assert!(matches!(headless, Err(Stop::BadHeader(_))), "{headless:?}");
     let other = offsets.process(codes::SEND_MESSAGE, &QUEUE);
     assert_eq!(other, Err(Stop::Escalate(Escalation::Code)));
+}
+
+#[test]
+fn what_is_asked_about_a_topic_that_needs_a_look_is_handed_over() {
+    let mut offsets = Offsets::new();
+    let topics = &mut offsets.around.policy.topics;
+    topics.get_mut("t").unwrap().needs_check = true;
+    let asked = with(&[("commitOffset", "7"), ("timestamp", "1")]);
+    for code in [
+        codes::QUERY_CONSUMER_OFFSET,
+        codes::UPDATE_CONSUMER_OFFSET,
+        codes::GET_MAX_OFFSET,
+        codes::GET_MIN_OFFSET,
+        codes::SEARCH_OFFSET_BY_TIMESTAMP,
+    ] {
+        offsets.how = How::ByPolicy;
+        let handed = offsets.process(code, &asked);
+        assert_eq!(handed, Err(Stop::Escalate(Escalation::Check)), "{code}");
+        offsets.how = How::Decided;
+        assert_eq!(offsets.process(code, &asked), Ok(()), "{code}");
+    }
 }
