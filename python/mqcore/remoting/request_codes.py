@@ -333,6 +333,8 @@ class OwnRequestCode(IntEnum):
     HAND_OVER = 1_480_004
     # A slave asks its master whether whole files of its log may be copied at its port for slaves.
     REFILL_OFFER = 1_480_005
+    # A snapshot of the store is taken: tables are written, or the log is flushed (tool to broker).
+    SNAPSHOT = 1_480_020
 
 
 # By number.

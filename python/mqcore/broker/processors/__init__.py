@@ -18,6 +18,7 @@ from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
 from mqcore.broker.processors.rocksdb import RocksDb
+from mqcore.broker.processors.snapshots import Snapshots
 from mqcore.broker.processors.succession import Succession
 from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
@@ -74,7 +75,8 @@ def dispatcher_of(
         code: guarded(_refused_by_role(code, handler, state), state)
         for code, handler in handlers.items()
     }
-    for code, handler in replication.own_handlers().items():
+    own = {**replication.own_handlers(), **Snapshots(state, persistence).handlers()}
+    for code, handler in own.items():
         served[code] = guarded(handler, state)
     return Dispatcher(served)
 
