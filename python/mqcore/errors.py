@@ -39,7 +39,6 @@ __all__ = [
     "ResponseReason",
     "SendError",
     "SendReason",
-    "SnapshotError",
     "StateFileError",
     "StoreError",
     "StoreReason",
@@ -327,16 +326,6 @@ class StateFileError(MQError):
 
 class MountError(MQError):
     """A store cannot be served without being changed: it is none, or the disk is full."""
-
-
-class SnapshotError(MQError):
-    """A snapshot cannot be taken or restored; nothing counts as one that is not whole.
-
-    Attributes:
-        path: The file or directory.
-    """
-
-    path: str
 
 
 # Within mqcore: raised and caught by its own programs, no user meets them.

@@ -17,10 +17,10 @@ from live_broker import live
 from loops import run_on
 from mqcore import Inspection, Store
 from mqcore.cli.main import commands
-from mqcore.errors import SnapshotError
 from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import OwnRequestCode, expect
 from mqcore.snapshots import Pool, Source, StoppedStore, restore, take
+from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.taking import STAGE
 from small_store import SMALL, body_of, filled
 

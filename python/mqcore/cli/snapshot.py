@@ -159,8 +159,8 @@ def _of_broker(
     Raises:
         SnapshotError: Another broker answers, or none of mqcore.
     """
-    from mqcore.errors import SnapshotError
     from mqcore.snapshots import Point, Source
+    from mqcore.snapshots.errors import SnapshotError
     from mqcore.snapshots.source import lock_identity
 
     try:

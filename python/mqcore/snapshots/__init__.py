@@ -5,6 +5,7 @@ one manifest per snapshot, written last: what has no manifest is no snapshot. Wh
 and shows progress is the command line.
 """
 
+from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.manifest import FileRow, Identity, Manifest
 from mqcore.snapshots.pool import Pool, Removed
 from mqcore.snapshots.restoring import Restored, restore
@@ -19,6 +20,7 @@ __all__ = [
     "Pool",
     "Removed",
     "Restored",
+    "SnapshotError",
     "Source",
     "StoppedStore",
     "Taken",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
-from mqcore.errors import SnapshotError
+from mqcore.snapshots.errors import SnapshotError
 
 __all__ = ["FORMAT", "FileRow", "Identity", "Manifest"]
 

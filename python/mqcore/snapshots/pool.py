@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from mqcore.errors import SnapshotError
+from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.manifest import FileRow, Manifest
 from mqcore.spark.directories import Directory, FileEntry, directory_of
 from mqcore.spark.locations import Location

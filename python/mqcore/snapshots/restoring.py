@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mqcore.errors import SnapshotError
+from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.manifest import FileRow, Manifest
 from mqcore.snapshots.pool import Pool
 from mqcore.snapshots.reports import Report, unreported

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from mqcore.errors import SnapshotError
+from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.reading import content_end
 
 __all__ = ["LATE_TABLES", "Point", "Source", "StoppedStore", "StoreFile", "lock_identity"]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from mqcore.clock import wall_ms
-from mqcore.errors import SnapshotError
+from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.manifest import FileRow, Identity, Manifest
 from mqcore.snapshots.pool import Pool
 from mqcore.snapshots.reading import (
