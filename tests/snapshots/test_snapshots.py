@@ -197,7 +197,10 @@ def test_a_running_broker_is_asked_and_goes_on(tmp_path: Path) -> None:
 
 def test_a_broker_of_another_directory_is_refused(tmp_path: Path) -> None:
     async def go() -> None:
-        async with live(tmp_path / "one") as one, live(tmp_path / "two"):
+        async with live(tmp_path / "one") as one, live(tmp_path / "two") as two:
+            # It has a log from its first message on.
+            await two.create("T")
+            expect(await two.send("T", b"x"), two.address)
             words = ("snapshot", tmp_path / "two", tmp_path / "backup", "--broker", one.address)
             code, text = await asyncio.to_thread(run, *words)
             assert (code, "not on" in text) == (1, True), text
