@@ -410,7 +410,7 @@ class ConfigPersistence:
         self._counts_table.note(waiting, now_ms)
         return self._counts_table.text()
 
-    async def save_all(self) -> None:
+    async def save_all(self, when: str = "at the stop") -> None:
         """Writes every file; one that cannot be written does not keep the others from it."""
         saves = (
             self.save_offsets,
@@ -426,7 +426,7 @@ class ConfigPersistence:
             try:
                 await save()
             except MQError as error:
-                _log.error("at the stop: %s", error.message)
+                _log.error("%s: %s", when, error.message)
 
     def _take_filters(self, text: bytes) -> None:
         state = self._state

@@ -38,7 +38,7 @@ _HELPS = {
     "produce": "Send lines of files, or of standard input, to a topic.",
     "spark": "Run the pipelines of Spark: archive, replay, verify, report.",
     "standalone": "Run a name server and a broker in one process.",
-    "store": "Look at store directories, check them, archive them, mend them.",
+    "store": "Look at store directories, check, archive, snapshot, mend them.",
     "top": "Watch topics and groups: rates, messages, lag.",
     "topic": "List, create, describe and delete topics.",
 }

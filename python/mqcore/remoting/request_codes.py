@@ -334,6 +334,8 @@ class OwnRequestCode(IntEnum):
     REFILL_OFFER = 1_480_005
     # The slowest requests of the last minutes with their stages (tool to broker).
     SLOW_REQUESTS = 1_480_020
+    # A snapshot of the store is taken: tables are written, or the log is flushed (tool to broker).
+    SNAPSHOT = 1_480_030
 
 
 # By number.

@@ -13,7 +13,7 @@ import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -138,6 +138,10 @@ class Directory(ABC):
         """Writes a file that is not there yet; False where it is."""
 
     @abstractmethod
+    def remove(self, path: str) -> None:
+        """Removes a file, where it is there."""
+
+    @abstractmethod
     def clear(self) -> int:
         """Removes what broken tasks left below `UNFINISHED`; returns how many files."""
 
@@ -241,6 +245,10 @@ class LocalDirectory(Directory):
             unfinished.unlink(missing_ok=True)
         _sync_directory(final.parent)
         return True
+
+    def remove(self, path: str) -> None:
+        """Removes a file, where it is there."""
+        Path(path).unlink(missing_ok=True)
 
     def clear(self) -> int:
         """Removes what broken tasks left below `UNFINISHED`; returns how many files."""
@@ -392,6 +400,12 @@ class RemoteDirectory(Directory):
         with self.writing(path) as sink:
             sink.write(content)
         return True
+
+    def remove(self, path: str) -> None:
+        """Removes a file, where it is there."""
+        system, _root = self._opened()
+        with suppress(FileNotFoundError):
+            system.rm_file(path)
 
     def clear(self) -> int:
         """Removes what broken tasks left below `UNFINISHED`; returns how many files."""

@@ -19,6 +19,7 @@ from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
 from mqcore.broker.processors.rocksdb import RocksDb
 from mqcore.broker.processors.slow import SlowRequests
+from mqcore.broker.processors.snapshots import Snapshots
 from mqcore.broker.processors.static_admin import StaticAdmin
 from mqcore.broker.processors.succession import Succession
 from mqcore.broker.processors.timers import Timers
@@ -80,7 +81,7 @@ def dispatcher_of(
         code: guarded(_refused_by_role(code, handler, state), state)
         for code, handler in handlers.items()
     }
-    for own in (replication, SlowRequests(state)):
+    for own in (replication, SlowRequests(state), Snapshots(state, persistence)):
         for code, handler in own.own_handlers().items():
             served[code] = guarded(handler, state)
     return Dispatcher(served)

@@ -301,6 +301,15 @@ pub trait DiskFile: Send + Sync + 'static {
     /// [`crate::error::Error::Io`].
     fn is_at(&self, path: &Path) -> Result<bool>;
 
+    /// Whether a name leads to the file's bytes, wherever: a hard link of a snapshot after the store's own
+    /// name was removed. Never on a disk without hard links.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    fn is_linked(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Advises the system what a range will be used for; `None` means the pages may go.
     fn advise(&self, use_: Option<Use>, position: u64, len_bytes: u64);
 

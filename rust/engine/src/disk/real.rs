@@ -360,6 +360,14 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn is_linked(&self) -> Result<bool> {
+        let mine = self
+            .file
+            .metadata()
+            .map_err(|error| self.failed("stat", &error))?;
+        Ok(mine.nlink() > 0)
+    }
+
     fn advise(&self, use_: Option<Use>, position: u64, len_bytes: u64) {
         let advice = match use_ {
             None => Advice::DontNeed,

@@ -1,5 +1,6 @@
 //! Gives the bytes of removed log files back, in steps, once nobody reads them any more. The name is
-//! gone before; a crash in between leaves the rest to the file system.
+//! gone before; a crash in between leaves the rest to the file system. A file that has another name
+//! (a hard link of a snapshot) keeps its bytes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,6 +58,10 @@ impl<D: Disk> Reclaimer<D> {
             return Ok(false);
         };
         drop(waiting);
+        if segment.file().is_linked()? {
+            // A snapshot has it under a name of its own: the bytes are that one's now.
+            return Ok(!self.waiting.lock().is_empty());
+        }
         let len = segment.file().len_bytes()?;
         if len > STEP_BYTES {
             segment.file().set_len(len - STEP_BYTES)?;

@@ -162,6 +162,29 @@ fn a_slice_stays_good_when_its_file_is_removed_and_its_bytes_go_when_the_slice_d
 }
 
 #[test]
+fn a_removed_file_that_a_snapshot_has_linked_keeps_its_bytes() {
+    // Longer than what is given back in one step.
+    const LONG: u64 = 68 << 20;
+    let root = dir("linked");
+    let text = LONG.to_string();
+    let store = open(&root, &[("mappedFileSizeCommitLog", text.as_str())]);
+    while append(&store, 3) < LONG {}
+    store.durability().flush().unwrap();
+    while store.dispatching().step().unwrap() {}
+    let first = root.join("commitlog").join(format!("{:020}", 0));
+    let link = root.join("of-a-snapshot");
+    std::fs::hard_link(&first, &link).unwrap();
+    let before = std::fs::read(&link).unwrap();
+    let removed = store.retention().remove_oldest(None, 1, None).unwrap();
+    assert_eq!(removed.log_files, 1);
+    while store.preparation().step().unwrap() {}
+    assert!(!first.exists());
+    store.close().unwrap();
+    assert!(std::fs::read(&link).unwrap() == before);
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
 fn below_the_hot_window_records_are_read_through_the_file() {
     let root = dir("cold");
     let store = open(&root, &[]);
