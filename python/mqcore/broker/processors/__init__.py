@@ -10,6 +10,7 @@ from mqcore.broker.processors.forwards import Forwards
 from mqcore.broker.processors.given_up import GivenUp
 from mqcore.broker.processors.group_admin import GroupAdmin
 from mqcore.broker.processors.guard import guarded
+from mqcore.broker.processors.inside import Inside
 from mqcore.broker.processors.maintenance import Maintenance
 from mqcore.broker.processors.messages import Messages
 from mqcore.broker.processors.mounted import refused_when_mounted
@@ -74,7 +75,7 @@ def dispatcher_of(
         code: guarded(_refused_by_role(code, handler, state), state)
         for code, handler in handlers.items()
     }
-    for code, handler in replication.own_handlers().items():
+    for code, handler in (*replication.own_handlers().items(), *Inside(state).handlers().items()):
         served[code] = guarded(handler, state)
     return Dispatcher(served)
 
