@@ -30,6 +30,7 @@ from mqcore.admin.results import (
     ReplicationStatus,
     TopicStats,
 )
+from mqcore.admin.slow import RequestStage, SlowRequest, SlowRequests
 from mqcore.admin.topics import Topics
 from mqcore.admin.traces import Traces
 from mqcore.client.routes import TopicRoute
@@ -68,8 +69,11 @@ __all__ = [
     "Replica",
     "ReplicationStatus",
     "RequestMode",
+    "RequestStage",
     "ResendResult",
     "Resent",
+    "SlowRequest",
+    "SlowRequests",
     "TopicConfig",
     "TopicRoute",
     "TopicStats",

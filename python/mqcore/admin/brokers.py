@@ -12,6 +12,7 @@ from mqcore.admin.results import (
     HandOver,
     ReplicationStatus,
 )
+from mqcore.admin.slow import SlowRequests
 from mqcore.admin.transport import Transport
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
@@ -153,6 +154,26 @@ class Brokers:
     async def delete_expired(self, address: str) -> None:
         """Lets a broker remove the log files that it need not keep any longer (329)."""
         await self._transport.ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG)
+
+    async def slow_requests(
+        self, address: str, *, after: int = 0, limit: int = 100
+    ) -> SlowRequests:
+        """Returns the slowest requests of a broker of mqcore in the last 16 minutes.
+
+        Args:
+            address: The broker.
+            after: The `mark` of an answer before: only what was answered behind it.
+            limit: How many at the most.
+
+        Raises:
+            ResponseError: It is no broker of mqcore.
+            UsageError: A number is none.
+        """
+        of_type("after", after, int)
+        of_type("limit", limit, int)
+        ext = {"afterUs": str(after), "limit": str(limit)}
+        answer = await self._transport.ask(address, OwnRequestCode.SLOW_REQUESTS, ext)
+        return SlowRequests.of_json(parse_object(answer.body))
 
     async def set_writable(self, broker_name: str, *, is_writable: bool) -> None:
         """Lets name servers give routes for writing to a broker, or not (327, 205).

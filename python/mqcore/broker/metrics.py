@@ -1,111 +1,51 @@
-"""A broker in Prometheus metrics, under the names that RocketMQ 5 gives them.
+"""A broker's figures as Prometheus's text, in bounded size.
 
-Pure: a snapshot goes in, text comes out. Names that begin with `mqcore_` are ours; all others, and
-their labels, are those of RocketMQ's dashboards.
+Pure: rows by family go in, text comes out. The families are those of `metric_families`; who gathers
+the rows is `observation`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
 
-from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+from mqcore.broker.metric_families import COMMON, FAMILIES, Family, Kind
 
-from mqcore.broker.deduplication import Deduplication
+__all__ = [
+    "CONTENT_TYPE",
+    "OTHER",
+    "Buckets",
+    "Rows",
+    "SeriesBound",
+    "Snapshot",
+    "exposition",
+    "parsed_labels",
+]
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# What every metric of RocketMQ's broker carries.
-_COMMON = ("cluster", "node_type", "node_id")
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFlow:
-    """One topic.
-
-    Attributes:
-        topic: Its name.
-        messages_in: Messages stored in its queues since the first one.
-        is_system: Whether it belongs to the broker.
-    """
-
-    topic: str
-    messages_in: int
-    is_system: bool = False
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+# The value of the labels of what has no series of its own.
+OTHER: Final = "_other"
+# Lines between two pauses: a fraction of a millisecond of work.
+_LINES_PER_PART: Final = 500
+# From this part of the limit on it is kept which series there are, so that they stay.
+_KEPT_FROM: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLag:
-    """One consumer group on one topic.
+class Buckets(NamedTuple):
+    """The value of a histogram.
 
     Attributes:
-        group: The group.
-        topic: The topic.
-        lag_messages: Messages behind the group's offsets.
-        is_retry: Whether it is the group's retry topic.
+        counts: How many values each bucket has, without those of the ones before; the last one has
+            what is above all bounds.
+        total: All values together.
     """
 
-    group: str
-    topic: str
-    lag_messages: int
-    is_retry: bool = False
+    counts: Sequence[int]
+    total: float
 
 
-@dataclass(frozen=True, slots=True)
-class TimerFigures:
-    """Messages with a time of their own.
-
-    Attributes:
-        behind: Messages in their queue that are not entered.
-        behind_ms: How far the first slot that is not delivered lies back, ms.
-        waiting: Messages that wait.
-        entered: Messages entered since the start.
-        delivered: Messages delivered since the start.
-        by_topic: Messages that wait, by topic.
-        by_bound: Messages that are due within so many seconds, and not within the bound before.
-    """
-
-    behind: int
-    behind_ms: int
-    waiting: int
-    entered: int
-    delivered: int
-    by_topic: Mapping[str, int]
-    by_bound: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaFigures:
-    """A slave of this master.
-
-    Attributes:
-        address: Where it connects from, without its port: that is another after each connection.
-        lag_bytes: How far it is behind the log.
-        lag_ms: For how long it has not had everything that was stored at one time, ms.
-        sent_bytes_per_second: Bytes sent to it in the last second.
-    """
-
-    address: str
-    lag_bytes: int
-    lag_ms: int
-    sent_bytes_per_second: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicTransactions:
-    """The transactions of one topic.
-
-    Attributes:
-        topic: The topic that the messages are meant for.
-        waiting: Half messages without an end.
-        committed: Committed since the start.
-        rolled_back: Rolled back since the start.
-    """
-
-    topic: str
-    waiting: int
-    committed: int
-    rolled_back: int
+Value: TypeAlias = int | float | Buckets
+# Values by the family's own labels, in their order.
+Rows: TypeAlias = Mapping[tuple[str, ...], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,351 +56,147 @@ class Snapshot:
         cluster: Its cluster.
         node_id: Its name.
         labels: More labels, of the setting `metricsLabel`.
-        permission: What clients may do.
-        topics: Number of topics.
-        groups: Number of consumer groups.
-        flows: Every topic.
-        lags: Every group on every topic it has offsets of.
-        transactions: Every topic that had transactions.
-        checks: Questions about half messages since the start, by what became of them.
-        producers: Connected producers by language and version.
-        consumers: Connected consumers by group, language and version.
-        divided: Groups whose members want different messages: how many different subscriptions.
-        conflicts: How often a group came to be divided since the start.
-        messages_in: Messages stored for sends since the start.
-        messages_out: Messages given to pulls since the start.
-        bytes_in: Bytes of records stored for sends since the start.
-        bytes_out: Bytes of records given to pulls since the start.
-        refused: Refusals since the start, by reason.
-        closed: Connections closed for a fault since the start, by reason.
-        waiting: What waits in the broker: parked sends, held pulls.
-        storage_bytes: Bytes of the log.
-        flush_behind_bytes: Stored, not synced.
-        dispatch_behind_bytes: Stored, not in its queues.
-        reserve_ms: Age of the oldest message; -1 without one.
-        memory: Bytes of memory by kind: mapped, locked, resident.
-        repairs: What was found damaged in the store since the start, by kind.
-        replicas: The slaves that are connected.
-        refill: Bytes that are in the log and bytes in all of whole files that a slave copies; None
-            while it copies none.
-        is_following: Whether this slave is connected to its master; None for a master.
-        timers: Messages with a time of their own, None without any.
-        deduplication: Sends that are remembered, None where they are not.
-        damage: Reports of damage in the log that nobody acknowledged, by kind: how many, their
-            bytes, the whole records that were cut off.
-        faults: What is wrong with it, empty when it is well.
+        rows: Values by family; a family that is not there is not shown.
     """
 
     cluster: str
     node_id: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    permission: int = 0
-    topics: int = 0
-    groups: int = 0
-    flows: tuple[TopicFlow, ...] = ()
-    lags: tuple[GroupLag, ...] = ()
-    transactions: tuple[TopicTransactions, ...] = ()
-    checks: Mapping[str, int] = field(default_factory=dict)
-    producers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    consumers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    divided: Mapping[str, int] = field(default_factory=dict)
-    conflicts: int = 0
-    messages_in: int = 0
-    messages_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    refused: Mapping[str, int] = field(default_factory=dict)
-    closed: Mapping[str, int] = field(default_factory=dict)
-    waiting: Mapping[str, int] = field(default_factory=dict)
-    storage_bytes: int = 0
-    flush_behind_bytes: int = 0
-    dispatch_behind_bytes: int = 0
-    reserve_ms: int = -1
-    repairs: Mapping[str, int] = field(default_factory=dict)
-    memory: Mapping[str, int] = field(default_factory=dict)
-    replicas: tuple[ReplicaFigures, ...] = ()
-    is_following: bool | None = None
-    refill: tuple[int, int] | None = None
-    timers: TimerFigures | None = None
-    deduplication: Deduplication | None = None
-    damage: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
-    faults: tuple[str, ...] = ()
+    rows: Mapping[str, Rows] = field(default_factory=dict)
+
+    def common(self) -> dict[str, str]:
+        """Returns the labels of every sample."""
+        own = dict(zip(COMMON, (self.cluster, "broker", self.node_id), strict=True))
+        return own | {name: text for name, text in self.labels.items() if name not in own}
 
 
-def exposition(snapshot: Snapshot) -> bytes:
-    """Returns a snapshot in Prometheus's text format."""
-    return generate_latest(_Once(snapshot))
+class SeriesBound:
+    """Lets a family have so many series; what comes later is summed up as `_other`.
+
+    A series that was shown stays shown: a counter that changed between its own series and the sum
+    would look like one that began anew.
+    """
+
+    def __init__(self, series_max: int) -> None:
+        """Takes how many series a family may have, that of the others among them."""
+        self._series_max = max(1, series_max)
+        self._kept: dict[str, set[tuple[str, ...]]] = {}
+
+    def bounded(self, family: Family, rows: Rows) -> tuple[Rows, int]:
+        """Returns the rows of a family within the bound, and how many were summed up."""
+        if len(rows) <= self._series_max * _KEPT_FROM:
+            self._kept.pop(family.name, None)
+            return rows, 0
+        kept = self._kept.setdefault(family.name, set())
+        kept.intersection_update(rows)
+        # One place is left for the sum.
+        room = self._series_max - (len(rows) > self._series_max)
+        for labels in rows:
+            if len(kept) >= room:
+                break
+            kept.add(labels)
+        if len(kept) == len(rows):
+            return rows, 0
+        shown: dict[tuple[str, ...], Value] = {}
+        others: Value | None = None
+        for labels, value in rows.items():
+            if labels in kept:
+                shown[labels] = value
+            else:
+                others = value if others is None else _together(family, others, value)
+        if others is not None:
+            shown[(OTHER,) * len(family.labels)] = others
+        return shown, len(rows) - len(kept)
 
 
-class _Once(Collector):
-    """Gives one snapshot to Prometheus's renderer."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-
-    def collect(self) -> Iterator[Metric]:
-        return metrics(self._snapshot)
-
-
-class _Family:
-    """Makes metrics with the labels that all of a broker's have."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        extra = {name: text for name, text in snapshot.labels.items() if name not in _COMMON}
-        self._names = (*_COMMON, *extra)
-        self._values = (snapshot.cluster, "broker", snapshot.node_id, *extra.values())
-
-    def gauge(
-        self, name: str, what: str, labels: tuple[str, ...], rows: Mapping[tuple[str, ...], int]
-    ) -> Metric:
-        found = GaugeMetricFamily(name, what, labels=(*self._names, *labels))
-        for values, number in rows.items():
-            found.add_metric((*self._values, *values), number)
-        return found
-
-    def counter(
-        self, name: str, what: str, labels: tuple[str, ...], rows: Mapping[tuple[str, ...], int]
-    ) -> Metric:
-        found = CounterMetricFamily(name, what, labels=(*self._names, *labels))
-        for values, number in rows.items():
-            found.add_metric((*self._values, *values), number)
-        return found
-
-    def one(self, name: str, what: str, number: int) -> Metric:
-        return self.gauge(name, what, (), {(): number})
+def _together(family: Family, one: Value, other: Value) -> Value:
+    if isinstance(one, Buckets) and isinstance(other, Buckets):
+        counts = [sum(pair) for pair in zip(one.counts, other.counts, strict=True)]
+        return Buckets(counts, one.total + other.total)
+    if isinstance(one, Buckets) or isinstance(other, Buckets):
+        raise TypeError(f"{family.name} has values of two kinds")
+    # Of ages the greatest says something, their sum does not.
+    if family.kind is Kind.GAUGE and family.unit in ("milliseconds", "seconds"):
+        return max(one, other)
+    return one + other
 
 
-def metrics(snapshot: Snapshot) -> Iterator[Metric]:
-    """Yields the metrics of a snapshot."""
-    family = _Family(snapshot)
-    yield from _flow_metrics(snapshot, family)
-    yield from _transaction_metrics(snapshot, family)
-    yield from _client_metrics(snapshot, family)
-    yield from _store_metrics(snapshot, family)
-    yield from _replica_metrics(snapshot, family)
-    if snapshot.timers is not None:
-        yield from _timer_metrics(snapshot.timers, family)
-    if snapshot.deduplication is not None:
-        yield from _deduplication_metrics(snapshot.deduplication, family)
-    yield family.one("rocketmq_broker_permission", "4 read, 2 write, 6 both", snapshot.permission)
-    yield family.one("rocketmq_topic_number", "Topics", snapshot.topics)
-    yield family.one("rocketmq_consumer_group_number", "Consumer groups", snapshot.groups)
-    yield family.one("mqcore_broker_healthy", "1 when nothing is wrong", not snapshot.faults)
+def bounded_rows(snapshot: Snapshot, bound: SeriesBound) -> Iterator[tuple[Family, Rows]]:
+    """Yields the families that are shown, with their rows within the bound."""
+    left_out: dict[tuple[str, ...], int] = {}
+    last = FAMILIES["mqcore_series_left_out"]
+    for family in FAMILIES.values():
+        rows = snapshot.rows.get(family.name)
+        if rows is None or family is last:
+            continue
+        shown, others = bound.bounded(family, rows)
+        if others:
+            left_out[(family.name,)] = others
+        yield family, shown
+    yield last, left_out
 
 
-def _flow_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
-    yield family.counter(
-        "rocketmq_messages_in",
-        "Messages stored, per topic",
-        ("topic", "is_system"),
-        {(each.topic, _flag(each.is_system)): each.messages_in for each in snapshot.flows},
-    )
-    totals = (
-        ("mqcore_sends", "Messages stored for sends", snapshot.messages_in),
-        ("rocketmq_messages_out", "Messages given to pulls", snapshot.messages_out),
-        ("rocketmq_throughput_in", "Bytes stored for sends", snapshot.bytes_in),
-        ("rocketmq_throughput_out", "Bytes given to pulls", snapshot.bytes_out),
-    )
-    for name, what, number in totals:
-        yield family.counter(name, what, (), {(): number})
-    yield family.counter(
-        "mqcore_refused", "Requests refused", ("reason",), _keyed(snapshot.refused)
-    )
-    yield family.counter(
-        "mqcore_connections_closed",
-        "Connections closed for a fault",
-        ("reason",),
-        _keyed(snapshot.closed),
-    )
-    yield family.gauge(
-        "rocketmq_processor_watermark",
-        "Requests that wait",
-        ("processor",),
-        _keyed(snapshot.waiting),
-    )
+def exposition(
+    snapshot: Snapshot,
+    bound: SeriesBound | None = None,
+    pause: Callable[[], None] | None = None,
+) -> bytes:
+    """Returns a snapshot in Prometheus's text format.
+
+    Args:
+        snapshot: The figures.
+        bound: How many series there may be; without it there is no bound.
+        pause: Called again and again between lines, so that other threads may run.
+    """
+    bound = bound or SeriesBound(1 << 62)
+    common = ",".join(f'{name}="{_escaped(text)}"' for name, text in snapshot.common().items())
+    parts: list[str] = []
+    lines: list[str] = []
+    for family, rows in bounded_rows(snapshot, bound):
+        lines.append(f"# HELP {family.name} {_escaped_words(family.words)}")
+        lines.append(f"# TYPE {family.name} {family.kind}")
+        for line in _lines(family, rows, common):
+            lines.append(line)
+            if len(lines) >= _LINES_PER_PART:
+                parts.append("\n".join(lines))
+                lines.clear()
+                if pause is not None:
+                    pause()
+    parts.append("\n".join(lines))
+    return ("\n".join(parts) + "\n").encode()
 
 
-def _transaction_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
-    rows = snapshot.transactions
-    yield family.gauge(
-        "rocketmq_half_messages",
-        "Half messages without an end",
-        ("topic",),
-        {(each.topic,): each.waiting for each in rows},
-    )
-    yield family.counter(
-        "rocketmq_commit_messages",
-        "Transactions committed",
-        ("topic",),
-        {(each.topic,): each.committed for each in rows},
-    )
-    yield family.counter(
-        "rocketmq_rollback_messages",
-        "Transactions rolled back",
-        ("topic",),
-        {(each.topic,): each.rolled_back for each in rows},
-    )
-    yield family.counter(
-        "mqcore_transaction_checks",
-        "Half messages asked about, by what became of the question",
-        ("result",),
-        _keyed(snapshot.checks),
-    )
-
-
-def _client_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
-    yield family.gauge(
-        "rocketmq_consumer_lag_messages",
-        "Messages behind a group's offsets",
-        ("consumer_group", "topic", "is_retry"),
-        {
-            (each.group, each.topic, _flag(each.is_retry)): each.lag_messages
-            for each in snapshot.lags
-        },
-    )
-    yield family.gauge(
-        "rocketmq_producer_connections",
-        "Producers",
-        ("language", "version"),
-        snapshot.producers,
-    )
-    yield family.gauge(
-        "rocketmq_consumer_connections",
-        "Consumers",
-        ("consumer_group", "language", "version"),
-        snapshot.consumers,
-    )
-    yield family.gauge(
-        "mqcore_inconsistent_subscriptions",
-        "Different subscriptions inside one group",
-        ("consumer_group",),
-        _keyed(snapshot.divided),
-    )
-    yield family.counter(
-        "mqcore_subscription_conflicts",
-        "How often members of a group came to subscribe differently",
-        (),
-        {(): snapshot.conflicts},
-    )
-
-
-def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
-    labels = ("storage_type", "storage_medium")
-    local = ("local", "disk")
-    gauges = (
-        ("rocketmq_storage_size", "Bytes of the log", snapshot.storage_bytes),
-        (
-            "rocketmq_storage_flush_behind_bytes",
-            "Bytes stored and not synced",
-            snapshot.flush_behind_bytes,
-        ),
-        (
-            "rocketmq_storage_dispatch_behind_bytes",
-            "Bytes stored and not in their queues",
-            snapshot.dispatch_behind_bytes,
-        ),
-        (
-            "rocketmq_storage_message_reserve_time",
-            "Age of the oldest message, ms",
-            snapshot.reserve_ms,
-        ),
-    )
-    for name, what, number in gauges:
-        yield family.gauge(name, what, labels, {local: number})
-    damage = (
-        ("mqcore_damage_reports", "Cuts and replacements in the log, not acknowledged"),
-        ("mqcore_damage_bytes", "Bytes cut off the log or replaced, not acknowledged"),
-        ("mqcore_damage_whole_records", "Whole records that were cut off"),
-    )
-    for index, (name, what) in enumerate(damage):
-        rows = {kind: numbers[index] for kind, numbers in snapshot.damage.items()}
-        yield family.gauge(name, what, ("kind",), _keyed(rows))
-    yield family.counter(
-        "mqcore_store_damage",
-        "Found damaged in the store: records, queue units made again, queue offsets lost",
-        ("kind",),
-        _keyed(snapshot.repairs),
-    )
-    yield family.gauge(
-        "mqcore_memory_bytes", "Memory of the store", ("kind",), _keyed(snapshot.memory)
-    )
-
-
-def _replica_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
-    rows = snapshot.replicas
-    if snapshot.is_following is not None:
-        what = "1 while this slave is connected to its master"
-        yield family.one("mqcore_replication_connected", what, int(snapshot.is_following))
-        if snapshot.refill is not None:
-            done, total = snapshot.refill
-            what = "Bytes of whole files of the master that are in the log"
-            yield family.one("mqcore_refill_bytes", what, done)
-            what = "Bytes of whole files of the master that are to come, and that are there"
-            yield family.one("mqcore_refill_total_bytes", what, total)
+def _lines(family: Family, rows: Rows, common: str) -> Iterator[str]:
+    if family.kind is Kind.HISTOGRAM:
+        bounds = [f',le="{float(bound)}"}} ' for bound in family.bounds] + [',le="+Inf"} ']
+        for labels, value in rows.items():
+            if not isinstance(value, Buckets):
+                raise TypeError(f"{family.name} is a histogram")
+            own = common + _own(family, labels)
+            count = 0
+            for bound, more in zip(bounds, value.counts, strict=True):
+                count += more
+                yield f"{family.name}_bucket{{{own}{bound}{count}"
+            yield f"{family.name}_sum{{{own}}} {value.total}"
+            yield f"{family.name}_count{{{own}}} {count}"
         return
-    # Several slaves of one machine are shown as the one that is worst.
-    behind: dict[tuple[str, ...], int] = {}
-    behind_ms: dict[tuple[str, ...], int] = {}
-    sent: dict[tuple[str, ...], int] = {}
-    for each in rows:
-        key = (each.address,)
-        behind[key] = max(each.lag_bytes, behind.get(key, 0))
-        behind_ms[key] = max(each.lag_ms, behind_ms.get(key, 0))
-        sent[key] = each.sent_bytes_per_second + sent.get(key, 0)
-    yield family.one("mqcore_replicas", "Slaves that are connected", len(rows))
-    gauges = (
-        ("mqcore_replica_lag_bytes", "Bytes of the log that a slave has not reported", behind),
-        (
-            "mqcore_replica_lag_milliseconds",
-            "How long ago a slave had everything that was stored",
-            behind_ms,
-        ),
-        ("mqcore_replica_sent_bytes_per_second", "Bytes sent to a slave in the last second", sent),
-    )
-    for name, words, numbers in gauges:
-        yield family.gauge(name, words, ("replica",), numbers)
+    for labels, value in rows.items():
+        yield f"{family.name}{{{common}{_own(family, labels)}}} {value}"
 
 
-def _timer_metrics(timers: TimerFigures, family: _Family) -> Iterator[Metric]:
-    labels = ("storage_type", "storage_medium")
-    local = ("local", "disk")
-    gauges = (
-        ("rocketmq_timer_enqueue_lag", "Timed messages that are not entered", timers.behind),
-        ("rocketmq_timer_dequeue_lag", "Timed messages that wait", timers.waiting),
-        ("rocketmq_timer_dequeue_latency", "Age of the first slot, ms", timers.behind_ms),
-    )
-    for name, what, number in gauges:
-        yield family.gauge(name, what, labels, {local: number})
-    counters = (
-        ("rocketmq_timer_enqueue", "Timed messages entered", timers.entered),
-        ("rocketmq_timer_dequeue", "Timed messages delivered", timers.delivered),
-    )
-    for name, what, number in counters:
-        yield family.counter(name, what, labels, {local: number})
-    yield family.gauge(
-        "rocketmq_timing_messages",
-        "Timed messages that wait, per topic",
-        (*labels, "topic"),
-        {(*local, topic): count for topic, count in timers.by_topic.items()},
-    )
-    yield family.gauge(
-        "rocketmq_timer_message_snapshot",
-        "Timed messages that wait, by the time until they are due",
-        (*labels, "timer_bound_s"),
-        {(*local, str(bound)): count for bound, count in timers.by_bound.items()},
-    )
+def _own(family: Family, labels: tuple[str, ...]) -> str:
+    pairs = zip(family.labels, labels, strict=True)
+    return "".join(f',{name}="{_escaped(text)}"' for name, text in pairs)
 
 
-def _deduplication_metrics(window: Deduplication, family: _Family) -> Iterator[Metric]:
-    counters = (
-        ("mqcore_deduplication_repeats", "Sends answered as an earlier one", window.repeats),
-        ("mqcore_deduplication_told_apart", "Same key, another message", window.distinguished),
-        ("mqcore_deduplication_displaced", "Forgotten before their time", window.displaced),
-    )
-    for name, what, number in counters:
-        yield family.counter(name, what, (), {(): number})
-    yield family.one("mqcore_deduplication_keys", "Messages that are remembered", window.keys)
-    yield family.one("mqcore_deduplication_window_ms", "How far back", window.window_ms)
+def _escaped(text: str) -> str:
+    if "\\" in text or '"' in text or "\n" in text:
+        return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return text
+
+
+def _escaped_words(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
 def parsed_labels(text: str) -> dict[str, str]:
@@ -474,11 +210,3 @@ def parsed_labels(text: str) -> dict[str, str]:
         if separator and name.isidentifier() and name.isascii() and not name.startswith("__"):
             found[name] = value
     return found
-
-
-def _keyed(numbers: Mapping[str, int]) -> dict[tuple[str, ...], int]:
-    return {(name,): number for name, number in numbers.items()}
-
-
-def _flag(is_so: bool) -> str:
-    return "true" if is_so else "false"

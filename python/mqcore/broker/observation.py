@@ -1,49 +1,85 @@
 """What `/metrics` and `/healthz` show of a broker: gathered here, rendered by `metrics`.
 
-Figures of the fast path and of members are taken on the loop, those of the store in a thread.
+Members are looked at on the loop; everything else in a thread, which lets the loop run between the
+parts of its work. Rows of topics and groups are those of `observed_topics`.
 """
 
 import asyncio
+import os
+import shutil
+import threading
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final
 
-from mqcore.broker.consumer_offsets import split_key
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
 from mqcore.broker.metrics import (
     CONTENT_TYPE,
-    GroupLag,
-    ReplicaFigures,
+    Buckets,
+    Rows,
+    SeriesBound,
     Snapshot,
-    TimerFigures,
-    TopicFlow,
-    TopicTransactions,
     exposition,
     parsed_labels,
 )
 from mqcore.broker.observatory import Page, Source
+from mqcore.broker.observed_topics import group_rows, timer_rows, topic_rows
 from mqcore.broker.state import BrokerState
-from mqcore.broker.timers import BOUNDS_S
 from mqcore.errors import MQError, StateFileError
-from mqcore.model.topics import RETRY_PREFIX
+from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqcore.model.versions import version_name
 from mqcore.native import Stats
+from mqcore.remoting import CODES, OwnRequestCode, ResponseCode
+from mqcore.version import __version__
+
+__all__ = ["faults_of", "pages", "snapshot"]
 
 _OK = 200
-_MS_PER_S = 1_000
 _UNAVAILABLE = 503
 _REFUSED = "refused_"
 _CLOSED = "closed_"
+_MS_PER_S: Final = 1_000
+_US_PER_MS: Final = 1_000
+_US_PER_S: Final = 1_000_000
+# A thread that computes keeps the interpreter from the loop for five milliseconds at a time, unless
+# it lets go by itself: so long is a rest, in which the loop runs as long as it has something to do.
+_REST_S: Final = 0.000_05
+_NEVER: Final = threading.Event()
+_LOCAL: Final = ("local", "disk")
+# What official brokers have a pool of threads for, and which of our figures is what waits there.
+_PROCESSORS: Final = {
+    "send": ("parked", "deferred"),
+    "async_put": (),
+    "pull": ("held", "filtered_waiting"),
+    "pop": ("pops_held",),
+    "ack": (),
+    "query_message": (),
+    "client_manager": (),
+    "heartbeat": (),
+    "lite_pull": (),
+    "transaction": ("ends_to_note",),
+    "consumer_manager": (),
+    "admin": (),
+    "reply": (),
+}
+_MODES: Final = {
+    "CONSUME_ACTIVELY": "pull",
+    "CONSUME_PASSIVELY": "push",
+    "CONSUME_POP": "pop",
+}
+_PROC: Final = Path("/proc/self")
 
 
 def pages(state: BrokerState) -> dict[str, Source]:
     """Returns the pages of a broker by their path."""
+    bound = SeriesBound(state.settings.metrics_series_max)
 
     async def metrics() -> Page:
-        return Page(_OK, exposition(await snapshot(state)), CONTENT_TYPE)
+        found = await snapshot(state)
+        text = await asyncio.to_thread(exposition, found, bound, rest)
+        return Page(_OK, text, CONTENT_TYPE)
 
     async def health() -> Page:
         faults = faults_of(await asyncio.to_thread(state.store.stats))
@@ -51,6 +87,11 @@ def pages(state: BrokerState) -> dict[str, Source]:
         return Page(_UNAVAILABLE if faults else _OK, text.encode())
 
     return {"/metrics": metrics, "/healthz": health}
+
+
+def rest() -> None:
+    """Lets other threads have the interpreter."""
+    _NEVER.wait(_REST_S)
 
 
 def faults_of(stats: Stats) -> tuple[str, ...]:
@@ -61,93 +102,193 @@ def faults_of(stats: Stats) -> tuple[str, ...]:
 
 async def snapshot(state: BrokerState) -> Snapshot:
     """Returns the broker at this moment."""
-    fast_path = state.fast_path.stats()
-    offsets = await asyncio.to_thread(state.fast_path.offsets.snapshot)
+    of_members = _members(state)
+    fast_path = await asyncio.to_thread(state.fast_path.stats)
+    return await asyncio.to_thread(_whole, state, fast_path, of_members)
+
+
+def _members(state: BrokerState) -> dict[str, Rows]:
+    """Returns the figures of members, on the loop."""
     producers: Counter[tuple[str, ...]] = Counter(
-        (client.language, version_name(client.version))
+        (client.language.lower(), version_name(client.version).lower(), "remoting")
         for group in state.members.producers.values()
         for client in group.values()
     )
-    consumers: Counter[tuple[str, ...]] = Counter(
-        (name, client.language, version_name(client.version))
-        for name, group in state.members.consumers.items()
-        for client in group.clients.values()
-    )
-    consumer_groups = state.members.consumers.items()
-    divided = {
-        name: group.subscription_check.count
-        for name, group in consumer_groups
-        if group.subscription_check.count > 1
+    consumers: Counter[tuple[str, ...]] = Counter()
+    online: dict[tuple[str, ...], int] = {}
+    divided: dict[tuple[str, ...], int] = {}
+    for name, group in state.members.consumers.items():
+        mode = _MODES.get(group.data.consume_type, "push")
+        is_system = flag(name in BUILTIN_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX))
+        online[(name,)] = len(group.clients)
+        if group.subscription_check.count > 1:
+            divided[(name,)] = group.subscription_check.count
+        for client in group.clients.values():
+            version = version_name(client.version).lower()
+            labels = (name, client.language.lower(), version, mode, "remoting", is_system)
+            consumers[labels] += 1
+    return {
+        "rocketmq_producer_connections": dict(producers),
+        "rocketmq_consumer_connections": dict(consumers),
+        "mqcore_consumers_online": online,
+        "mqcore_inconsistent_subscriptions": divided,
+        "mqcore_subscription_conflicts_total": {(): state.conflicts},
     }
-    clients = _Clients(producers, consumers, divided)
-    transactions = tuple(
-        TopicTransactions(each.topic, max(0, each.waiting), each.committed, each.rolled_back)
-        for each in state.fast_path.half_messages.counts()
-    )
-    whole = await asyncio.to_thread(_whole, state, fast_path, offsets, clients)
-    return replace(whole, transactions=transactions, checks=dict(state.checks))
-
-
-class _Clients(NamedTuple):
-    """Figures of members, taken on the loop."""
-
-    producers: Mapping[tuple[str, ...], int]
-    consumers: Mapping[tuple[str, ...], int]
-    divided: Mapping[str, int]
 
 
 def _whole(
-    state: BrokerState,
-    fast_path: Mapping[str, int],
-    offsets: Mapping[str, Mapping[int, int]],
-    clients: _Clients,
+    state: BrokerState, fast_path: Mapping[str, int], of_members: Mapping[str, Rows]
 ) -> Snapshot:
-    settings, stats = state.settings, state.store.stats()
-    return Snapshot(
-        cluster=settings.cluster,
-        node_id=settings.name,
-        labels=parsed_labels(settings.metrics_labels),
-        permission=settings.permission,
-        topics=len(state.topics.topics),
-        groups=len(state.groups.groups),
-        flows=_flows(state),
-        lags=_lags(state, offsets),
-        producers=clients.producers,
-        consumers=clients.consumers,
-        divided=clients.divided,
-        conflicts=state.conflicts,
-        messages_in=fast_path.get("sends", 0),
-        messages_out=fast_path.get("pulled", 0),
-        bytes_in=fast_path.get("send_bytes", 0),
-        bytes_out=fast_path.get("pulled_bytes", 0),
-        refused=_sum(_of_kind(fast_path, _REFUSED), state.refusals),
-        closed=_sum(_of_kind(fast_path, _CLOSED), state.link_refusals),
-        waiting={
-            "parked sends": fast_path.get("parked", 0),
-            "held pulls": fast_path.get("held", 0),
-        },
-        storage_bytes=stats.appended - stats.log_start,
-        flush_behind_bytes=stats.flush_lag_bytes,
-        dispatch_behind_bytes=stats.dispatch_lag_bytes,
-        repairs={
-            "record": stats.records_damaged,
-            "unit_mended": stats.units_mended,
-            "offset_lost": stats.units_lost,
-        },
-        reserve_ms=_reserve_ms(state, stats),
-        memory={
-            "mapped": stats.mapped_bytes,
-            "locked": stats.locked_bytes,
-            "resident": stats.resident_bytes,
-        },
-        replicas=_replicas(state),
-        is_following=_is_following(state),
-        refill=_refill(state),
-        timers=_timers(state),
-        deduplication=Deduplication.of(fast_path),
-        damage=_damage(settings.store_dir),
-        faults=faults_of(stats),
+    stats = state.store.stats()
+    parts = (
+        _broker_rows(state, fast_path),
+        topic_rows(state, rest),
+        group_rows(state, rest),
+        of_members,
+        _transaction_rows(state),
+        _request_rows(state),
+        _store_rows(state, stats),
+        _disk_rows(state),
+        _process_rows(state),
+        _replica_rows(state),
+        timer_rows(state),
+        _deduplication_rows(fast_path),
     )
+    rows: dict[str, Rows] = {}
+    for part in parts:
+        rows |= part
+    return Snapshot(
+        cluster=state.settings.cluster,
+        node_id=state.settings.name,
+        labels=parsed_labels(state.settings.metrics_labels),
+        rows=rows,
+    )
+
+
+def _one(number: float) -> Rows:
+    return {(): number}
+
+
+def _keyed(numbers: Mapping[str, int]) -> Rows:
+    return {(name,): number for name, number in numbers.items()}
+
+
+def flag(is_so: bool) -> str:
+    """Returns the value of a label that is true or false."""
+    return "true" if is_so else "false"
+
+
+def _broker_rows(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, Rows]:
+    faults = faults_of(state.store.stats())
+    return {
+        "rocketmq_processor_watermark": {
+            (name,): sum(fast_path.get(each, 0) for each in figures)
+            for name, figures in _PROCESSORS.items()
+        },
+        "rocketmq_broker_permission": _one(state.settings.permission),
+        "rocketmq_topic_number": _one(len(state.topics.topics)),
+        "rocketmq_consumer_group_number": _one(len(state.groups.groups)),
+        "mqcore_build_info": {(__version__,): 1},
+        "mqcore_broker_healthy": _one(int(not faults)),
+        "mqcore_is_master": _one(int(state.role.is_master)),
+        "mqcore_sends_total": _one(fast_path.get("sends", 0)),
+        "mqcore_pulled_total": _one(fast_path.get("pulled", 0)),
+        "mqcore_connections": _one(fast_path.get("connections", 0)),
+        "mqcore_refused_total": _keyed(_sum(_of_kind(fast_path, _REFUSED), state.refusals)),
+        "mqcore_connections_closed_total": _keyed(
+            _sum(_of_kind(fast_path, _CLOSED), state.link_refusals)
+        ),
+        "rocketmq_pop_checkpoint_buffer_size": _one(fast_path.get("pops_open", 0)),
+        "rocketmq_pop_offset_buffer_size": _one(fast_path.get("pops_open", 0)),
+        "mqcore_pop_records_total": _one(fast_path.get("pop_records", 0)),
+        "mqcore_pop_revived_total": _one(state.revived),
+    }
+
+
+def _transaction_rows(state: BrokerState) -> dict[str, Rows]:
+    counts = state.fast_path.half_messages.counts()
+    return {
+        "rocketmq_half_messages": {(each.topic,): max(0, each.waiting) for each in counts},
+        "rocketmq_commit_messages_total": {(each.topic,): each.committed for each in counts},
+        "rocketmq_rollback_messages_total": {(each.topic,): each.rolled_back for each in counts},
+        "mqcore_transaction_checks_total": _keyed(dict(state.checks)),
+    }
+
+
+def _request_rows(state: BrokerState) -> dict[str, Rows]:
+    """Returns the times of requests: of the fast path, and of what Python answers."""
+    times = state.fast_path.times
+    latencies: dict[tuple[str, ...], Buckets] = {}
+
+    def note(code: int, response: int, buckets: Buckets, *, is_held: bool, result: str) -> None:
+        labels = ("remoting", _code(code), _response(response), flag(is_held), result)
+        known = latencies.get(labels)
+        if known is not None:
+            counts = [sum(pair) for pair in zip(known.counts, buckets.counts, strict=True)]
+            buckets = Buckets(counts, known.total + buckets.total)
+        latencies[labels] = buckets
+
+    for each in times.requests():
+        buckets = Buckets(each.counts, each.sum_us / _US_PER_MS)
+        result = "oneway" if each.is_oneway else "success"
+        note(each.code, each.response, buckets, is_held=each.is_held, result=result)
+    for (code, response), buckets in state.durations.by_pair().items():
+        note(code, response, buckets, is_held=False, result="success")
+    stages: dict[tuple[str, ...], Buckets] = {
+        (each.kind, each.stage): Buckets(each.counts, each.sum_us / _US_PER_S)
+        for each in times.stages()
+    }
+    return {
+        "rocketmq_rpc_latency_milliseconds": latencies,
+        "mqcore_request_stage_seconds": stages,
+        "mqcore_requests_untimed_total": _one(times.untimed),
+        **state.durations.made(),
+    }
+
+
+def _code(code: int) -> str:
+    """Returns a request code as official labels have it."""
+    known = CODES.get(code)
+    if known is not None:
+        return known.name.lower()
+    try:
+        return OwnRequestCode(code).name.lower()
+    except ValueError:
+        return str(code)
+
+
+def _response(code: int) -> str:
+    try:
+        return ResponseCode(code).name.lower()
+    except ValueError:
+        return str(code)
+
+
+def _store_rows(state: BrokerState, stats: Stats) -> dict[str, Rows]:
+    damage = _damage(state.settings.store_dir)
+    kinds = ("mqcore_damage_reports", "mqcore_damage_bytes", "mqcore_damage_whole_records")
+    repairs = {
+        "record": stats.records_damaged,
+        "unit_mended": stats.units_mended,
+        "offset_lost": stats.units_lost,
+    }
+    memory = {
+        "mapped": stats.mapped_bytes,
+        "locked": stats.locked_bytes,
+        "resident": stats.resident_bytes,
+    }
+    return {
+        "rocketmq_storage_flush_behind_bytes": {_LOCAL: stats.flush_lag_bytes},
+        "rocketmq_storage_dispatch_behind_bytes": {_LOCAL: stats.dispatch_lag_bytes},
+        "rocketmq_storage_message_reserve_time_milliseconds": {_LOCAL: _reserve_ms(state, stats)},
+        "mqcore_log_bytes": _one(stats.appended - stats.log_start),
+        "mqcore_store_damage_total": _keyed(repairs),
+        "mqcore_memory_bytes": _keyed(memory),
+        **{
+            name: {(kind,): numbers[at] for kind, numbers in damage.items()}
+            for at, name in enumerate(kinds)
+        },
+    }
 
 
 def _damage(store_dir: Path) -> dict[str, tuple[int, int, int]]:
@@ -166,77 +307,78 @@ def _damage(store_dir: Path) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-def _replicas(state: BrokerState) -> tuple[ReplicaFigures, ...]:
-    master = state.replicas.master
-    return tuple(
-        ReplicaFigures(
-            each.address.rpartition(":")[0],
-            each.lag_bytes,
-            each.lag_ms,
-            each.bytes_per_second,
-        )
-        for each in (() if master is None else master.slaves())
-    )
+def _disk_rows(state: BrokerState) -> dict[str, Rows]:
+    try:
+        usage = shutil.disk_usage(state.settings.store_dir)
+    except OSError:
+        return {}
+    return {
+        "rocketmq_storage_size_bytes": {_LOCAL: usage.used},
+        "mqcore_disk_free_bytes": _one(usage.free),
+        "mqcore_disk_size_bytes": _one(usage.total),
+    }
 
 
-def _is_following(state: BrokerState) -> bool | None:
-    slave = state.replicas.slave
-    return None if slave is None else bool(slave.progress().address)
+def _process_rows(state: BrokerState) -> dict[str, Rows]:
+    """Returns what the kernel says of the process; nothing where it does not."""
+    times = os.times()
+    rows: dict[str, Rows] = {
+        "mqcore_process_cpu_seconds_total": _one(times.user + times.system),
+        "mqcore_process_start_seconds": _one(state.boot_ms / _MS_PER_S),
+    }
+    try:
+        pages = int((_PROC / "statm").read_text(encoding="ascii").split()[1])
+        rows["mqcore_process_resident_bytes"] = _one(pages * os.sysconf("SC_PAGE_SIZE"))
+        rows["mqcore_process_open_files"] = _one(len(os.listdir(_PROC / "fd")))  # noqa: PTH208
+        limits = (_PROC / "limits").read_text(encoding="ascii").splitlines()
+        files = next(line for line in limits if line.startswith("Max open files"))
+        rows["mqcore_process_files_limit"] = _one(int(files.split()[3]))
+    except (OSError, ValueError, IndexError, StopIteration):
+        pass
+    return rows
 
 
-def _refill(state: BrokerState) -> tuple[int, int] | None:
-    refilling = state.replicas.refilling
-    if refilling is None:
-        return None
-    figures = refilling.figures
-    return figures.done_bytes, figures.total_bytes
+def _replica_rows(state: BrokerState) -> dict[str, Rows]:
+    slave, master = state.replicas.slave, state.replicas.master
+    if slave is not None:
+        rows: dict[str, Rows] = {
+            "mqcore_replication_connected": _one(int(bool(slave.progress().address)))
+        }
+        refilling = state.replicas.refilling
+        if refilling is not None:
+            rows["mqcore_refill_bytes"] = _one(refilling.figures.done_bytes)
+            rows["mqcore_refill_total_bytes"] = _one(refilling.figures.total_bytes)
+        return rows
+    slaves = () if master is None else master.slaves()
+    # Several slaves of one machine are shown as the one that is worst: a port is another after
+    # each connection.
+    behind: dict[tuple[str, ...], int] = {}
+    behind_ms: dict[tuple[str, ...], int] = {}
+    sent: dict[tuple[str, ...], int] = {}
+    for each in slaves:
+        key = (each.address.rpartition(":")[0],)
+        behind[key] = max(each.lag_bytes, behind.get(key, 0))
+        behind_ms[key] = max(each.lag_ms, behind_ms.get(key, 0))
+        sent[key] = each.bytes_per_second + sent.get(key, 0)
+    return {
+        "mqcore_replicas": _one(len(slaves)),
+        "mqcore_replica_lag_bytes": behind,
+        "mqcore_replica_lag_milliseconds": behind_ms,
+        "mqcore_replica_sent_bytes_per_second": sent,
+    }
 
 
-def _timers(state: BrokerState) -> TimerFigures | None:
-    timers = state.timers
-    if timers is None:
-        return None
-    progress, now_ms = timers.progress(), state.now_ms() + state.timers_ahead_ms
-    bounds_ms = [(bound, now_ms + bound * _MS_PER_S) for bound in BOUNDS_S]
-    by_bound = {}
-    from_ms = now_ms
-    for bound, to_ms in bounds_ms:
-        by_bound[bound] = timers.waiting_between(from_ms, to_ms)
-        from_ms = to_ms
-    return TimerFigures(
-        behind=progress.behind,
-        behind_ms=max(0, now_ms - progress.read_ms),
-        waiting=progress.waiting,
-        entered=progress.entered,
-        delivered=progress.delivered,
-        by_topic={each.topic: each.count for each in timers.waiting()},
-        by_bound=by_bound,
-    )
-
-
-def _flows(state: BrokerState) -> tuple[TopicFlow, ...]:
-    totals: dict[str, int] = {}
-    for queue in state.store.queues():
-        totals[queue.topic] = totals.get(queue.topic, 0) + queue.max_offset
-    return tuple(
-        TopicFlow(topic, total, is_system=state.topics.is_system(topic))
-        for topic, total in totals.items()
-    )
-
-
-def _lags(state: BrokerState, offsets: Mapping[str, Mapping[int, int]]) -> tuple[GroupLag, ...]:
-    lags = []
-    for key, queues in offsets.items():
-        topic_group = split_key(key)
-        if topic_group is None:
-            continue
-        topic, group = topic_group
-        behind = sum(
-            max(0, state.bounds(topic, queue_id)[1] - queues.get(queue_id, 0))
-            for queue_id in state.read_queues(topic)
-        )
-        lags.append(GroupLag(group, topic, behind, is_retry=topic.startswith(RETRY_PREFIX)))
-    return tuple(lags)
+def _deduplication_rows(fast_path: Mapping[str, int]) -> dict[str, Rows]:
+    window = Deduplication.of(fast_path)
+    if window is None:
+        return {}
+    return {
+        "mqcore_deduplication_repeats_total": _one(window.repeats),
+        "mqcore_deduplication_told_apart_total": _one(window.distinguished),
+        "mqcore_deduplication_displaced_total": _one(window.displaced),
+        "mqcore_deduplication_keys": _one(window.keys),
+        "mqcore_deduplication_window_ms": _one(window.window_ms),
+    }
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

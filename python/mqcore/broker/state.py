@@ -16,6 +16,7 @@ from mqcore.broker.limits import BrokerLimits
 from mqcore.broker.members import Members
 from mqcore.broker.order_locks import OrderLocks
 from mqcore.broker.replicas import Elections, Replicas
+from mqcore.broker.request_durations import RequestDurations
 from mqcore.broker.request_modes import RequestModeTable
 from mqcore.broker.role import Role
 from mqcore.broker.statistics import Statistics
@@ -64,6 +65,7 @@ class BrokerState:
         checks: How many half messages were asked about, could not be because no producer of their
             group is connected, and were given up: by those words.
         revived: How many popped messages came again because nobody acknowledged them.
+        durations: How long the requests took that Python answers.
         bits_filled: Which expressions set bits of messages now, as their table counts changes.
         check: Looks at a request of the fast path before it is executed, and may answer it; for
             tests.
@@ -94,6 +96,7 @@ class BrokerState:
     link_refusals: Mapping[str, int] = field(default_factory=dict)
     checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     revived: int = 0
+    durations: RequestDurations = field(default_factory=RequestDurations)
     bits_filled: int = -1
     config_path: Path | None = None
     name_servers: tuple[str, ...] = ()

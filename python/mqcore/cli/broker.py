@@ -8,6 +8,7 @@ from mqcore.cli.about import about_broker
 from mqcore.cli.memory import memory
 from mqcore.cli.program import ProgramOptions, program_options
 from mqcore.cli.serving import serve
+from mqcore.cli.slow import slow
 from mqcore.config import Program
 
 _log = logging.getLogger("mqcore.broker")
@@ -66,3 +67,4 @@ def _served(options: ProgramOptions) -> None:
 
 
 broker.add_command(memory)
+broker.add_command(slow)

@@ -57,7 +57,9 @@ __all__ = [
     "FrameReader",
     "GetResult",
     "GilCounts",
+    "GivenBack",
     "GroupGets",
+    "GroupLag",
     "HalfMessages",
     "Handed",
     "IndexCapacity",
@@ -92,6 +94,8 @@ __all__ = [
     "ReplicationRefill",
     "ReplicationSlave",
     "ReplicationTls",
+    "RequestDuration",
+    "RequestTimes",
     "ResumedHalf",
     "RetryTopic",
     "Revived",
@@ -101,6 +105,8 @@ __all__ = [
     "SendAnswer",
     "SlaveProgress",
     "SlaveState",
+    "SlowRequest",
+    "StageTimes",
     "Stats",
     "SyncState",
     "Tally",
@@ -108,6 +114,9 @@ __all__ = [
     "TimedTopic",
     "TimerProgress",
     "Timers",
+    "TimersMoved",
+    "TopicSeconds",
+    "TopicTraffic",
     "TransactionCount",
     "UnitExtension",
     "VerifyProgress",
@@ -1489,6 +1498,8 @@ class NativeFastPath:
     def half_messages(self) -> HalfMessages: ...
     @property
     def pops(self) -> Pops: ...
+    @property
+    def times(self) -> RequestTimes: ...
     def bind(self, connection: FastPathConnection) -> None:
         """Makes a new connection one of this fast path."""
 
@@ -1660,6 +1671,7 @@ class GroupGets:
         group: The group.
         topic: The topic.
         messages: Messages since the start.
+        bytes: Bytes of their records.
     """
 
     @property
@@ -1668,6 +1680,263 @@ class GroupGets:
     def topic(self) -> str: ...
     @property
     def messages(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class RequestTimes:
+    """How long requests take and what was stored: sums over all loops, since the start."""
+
+    REQUEST_BOUNDS_US: ClassVar[list[int]]
+    DELAY_BOUNDS_S: ClassVar[list[int]]
+    FINISH_BOUNDS_S: ClassVar[list[int]]
+    SIZE_BOUNDS: ClassVar[list[int]]
+    @property
+    def elapsed_us(self) -> int: ...
+    @property
+    def untimed(self) -> int: ...
+    def slowest(self, after_us: int) -> list[SlowRequest]:
+        """Returns the slowest of the last minutes that were answered behind a time."""
+
+    def stages(self) -> list[StageTimes]:
+        """Returns the times by kind and stage."""
+
+    def requests(self) -> list[RequestDuration]:
+        """Returns the times by request and response code."""
+
+    def topics(self) -> list[TopicTraffic]:
+        """Returns what was stored, by topic and kind."""
+
+    def topic_seconds(self) -> list[TopicSeconds]:
+        """Returns times of the messages of topics."""
+
+    def given_back(self) -> list[GivenBack]:
+        """Returns what groups gave back."""
+
+    def lags(self) -> list[GroupLag]:
+        """Returns how far groups are behind; may read the disk for a tenth of a second."""
+
+@final
+class SlowRequest:
+    """A slow request.
+
+    Attributes:
+        answered_us: When it was answered, us of the clock that `elapsed_us` reads.
+        total_us: From its bytes to its answer, without the time for which it was held, us.
+        code: The request code.
+        response: The response code.
+        peer: Where its client is.
+        group: The group that read; empty for others.
+        topic: The topic that was read; empty for others.
+        queue_id: The queue; -1 where it had none.
+        queue_offset: The place in the queue; -1 where it had none.
+        physical_offset: Where the message was stored in the log; -1 for others.
+        messages: Messages that were given.
+        bytes: Bytes that were stored or given.
+        stages: How long each of its stages took, us, by name.
+    """
+
+    @property
+    def answered_us(self) -> int: ...
+    @property
+    def total_us(self) -> int: ...
+    @property
+    def code(self) -> int: ...
+    @property
+    def response(self) -> int: ...
+    @property
+    def peer(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def stages(self) -> dict[str, int]: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class StageTimes:
+    """How long a stage took, all requests of a kind together.
+
+    Attributes:
+        kind: `send`, `pull` or `other`.
+        stage: The stage.
+        counts: How many took at most 1, 2, 4, 8 us and so on, each without those before; the last
+            has the rest.
+        sum_us: All of them together, us.
+        max_us: The longest, us.
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def stage(self) -> str: ...
+    @property
+    def counts(self) -> list[int]: ...
+    @property
+    def sum_us(self) -> int: ...
+    @property
+    def max_us(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class RequestDuration:
+    """How long requests with a request and a response code took.
+
+    Attributes:
+        code: The request code.
+        response: The response code.
+        is_held: Whether it was held.
+        is_oneway: Whether nobody waited for an answer.
+        counts: How many took at most so long as each of `REQUEST_BOUNDS_US`, each without those
+            before; the last has the rest.
+        sum_us: All of them together, us.
+    """
+
+    @property
+    def code(self) -> int: ...
+    @property
+    def response(self) -> int: ...
+    @property
+    def is_held(self) -> bool: ...
+    @property
+    def is_oneway(self) -> bool: ...
+    @property
+    def counts(self) -> list[int]: ...
+    @property
+    def sum_us(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class TopicTraffic:
+    """What was stored of a topic.
+
+    Attributes:
+        topic: The topic.
+        kind: The kind of message: `normal`, `fifo`, `delay`, `transaction` or `priority`.
+        messages: Messages.
+        bytes: Bytes of their records.
+        sizes: Messages by size, as `SIZE_BOUNDS` has it; the last has the rest.
+        sizes_sum: All sizes together.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def sizes(self) -> list[int]: ...
+    @property
+    def sizes_sum(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class GroupLag:
+    """How far a group is behind on a topic.
+
+    Attributes:
+        group: The group.
+        topic: The topic.
+        messages: Messages behind its offsets.
+        in_flight: Messages that were pulled and are not committed.
+        ready: Messages that were not pulled.
+        behind_ms: For how long the first message behind its offsets has been there, ms; None
+            where there was no time to look it up.
+        queueing_ms: The same of the first message that was not pulled.
+    """
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def ready(self) -> int: ...
+    @property
+    def behind_ms(self) -> int | None: ...
+    @property
+    def queueing_ms(self) -> int | None: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class TopicSeconds:
+    """Times of the messages of a topic, s, as `DELAY_BOUNDS_S` and `FINISH_BOUNDS_S` have it.
+
+    Attributes:
+        topic: The topic.
+        delays: For how long timed messages are to wait.
+        delays_sum: All of them together.
+        finishes: From half messages to their commit.
+        finishes_sum: All of them together.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def delays(self) -> list[int]: ...
+    @property
+    def delays_sum(self) -> int: ...
+    @property
+    def finishes(self) -> list[int]: ...
+    @property
+    def finishes_sum(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class TimersMoved:
+    """Timed messages of a topic since the start.
+
+    Attributes:
+        topic: The topic.
+        entered: Entered.
+        left: Delivered, or deleted before.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def entered(self) -> int: ...
+    @property
+    def left(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class GivenBack:
+    """What a group gave back of a topic.
+
+    Attributes:
+        group: The group.
+        topic: The topic.
+        retried: Messages for its retry topic.
+        dead: Messages that became dead letters.
+    """
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def retried(self) -> int: ...
+    @property
+    def dead(self) -> int: ...
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final
@@ -2094,6 +2363,9 @@ class Timers:
     def retain(self) -> int: ...
     def check_point(self) -> bytes:
         """Returns the body of GET_TIMER_CHECK_POINT."""
+
+    def moved(self) -> list[TimersMoved]:
+        """Returns what came and left since the start, by topic."""
 
     def waiting(self) -> list[TimedTopic]:
         """Returns how many messages of each topic wait."""

@@ -143,6 +143,9 @@ class BrokerPolicy(NamedTuple):
         checks_offsets: Let a slave answer a pull of an offset that it does not have as a master
             does: false sends it to the master, or lets it wait while there is none
             (`offsetCheckInSlave`).
+        times_requests: The time of requests is counted by stage, and the slowest are kept: `mqcore
+            broker slow`, `mqcore_request_stage_seconds`, `rocketmq_rpc_latency_milliseconds`
+            (`requestTimesEnable`).
         refuse_sends: Where it is set every send is refused with this remark (empty: the official
             one).
         refuse_sends_code: The code of that refusal; 2 is the official one of a broker that takes no
@@ -178,6 +181,7 @@ class BrokerPolicy(NamedTuple):
     note_bytes_max: int = 4_096
     note_interval_ms: int = 3_000
     checks_offsets: bool = False
+    times_requests: bool = True
     refuse_sends: str | None = None
     refuse_sends_code: int = 2
     refuse_pulls: str | None = None

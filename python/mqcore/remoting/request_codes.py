@@ -337,6 +337,8 @@ class OwnRequestCode(IntEnum):
     SETTINGS = 1_480_011
     # A slave asks its master whether whole files of its log may be copied at its port for slaves.
     REFILL_OFFER = 1_480_005
+    # The slowest requests of the last minutes with their stages (tool to broker).
+    SLOW_REQUESTS = 1_480_020
 
 
 # By number.

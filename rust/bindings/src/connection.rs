@@ -95,6 +95,7 @@ impl Connections {
                 refuse(connection, &fault)?;
             }
         }
+        self.fast_path.locked().path.connections.note_written();
         Ok(())
     }
 }

@@ -46,6 +46,8 @@ frozen! {
         topic: String,
         /// Messages since the start.
         messages: u64,
+        /// Bytes of their records.
+        bytes: u64,
     }
 
     /// A request for Python that came up while the fast path drained.

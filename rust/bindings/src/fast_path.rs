@@ -8,6 +8,7 @@ use std::time::Duration;
 use mqcore_engine::clock::Clock;
 use mqcore_fast_path::bits::BitRow;
 use mqcore_fast_path::bounds::Bounds;
+use mqcore_fast_path::gets::Got;
 use mqcore_fast_path::policy::{Group, Members, Topic};
 use mqcore_fast_path::repeats::Repeats;
 use mqcore_fast_path::{FastPath, delay, numbers};
@@ -26,6 +27,7 @@ use crate::locked::{Home, LockedFastPath};
 use crate::policy_rows::BrokerRow;
 use crate::pops::Pops;
 use crate::reports;
+use crate::request_times::RequestTimes;
 use crate::store::NativeStore;
 use crate::tables::{ExpressionBitsRow, GroupRow, MembersRow, TopicRow};
 use crate::timers::NativeTimers;
@@ -48,6 +50,9 @@ pub(crate) struct NativeFastPath {
     /// What is popped.
     #[pyo3(get)]
     pops: Py<Pops>,
+    /// How long requests take; what was stored.
+    #[pyo3(get)]
+    times: Py<RequestTimes>,
     store_host: Host,
 }
 
@@ -79,6 +84,7 @@ impl NativeFastPath {
             offsets: Py::new(py, ConsumerOffsets::new(Arc::clone(&fast_path)))?,
             half_messages: Py::new(py, HalfMessages::new(Arc::clone(&fast_path)))?,
             pops: Py::new(py, Pops::new(Arc::clone(&fast_path)))?,
+            times: Py::new(py, RequestTimes::new(Arc::clone(&fast_path)))?,
             store_host,
             fast_path,
         })
@@ -261,19 +267,21 @@ impl NativeFastPath {
     }
 
     fn group_gets(&self, py: Python<'_>) -> Vec<GroupGets> {
-        let mut counts: HashMap<(String, String), u64> = HashMap::new();
+        let mut counts: HashMap<(String, String), Got> = HashMap::new();
         gil_call(py, Gil::Released, || {
             for home in self.fast_path.homes() {
-                for (group, topic, messages) in home.locked().path.gets() {
-                    *counts.entry((group, topic)).or_default() += messages;
+                let of_loop = home.locked().path.gets();
+                for (group, topic, got) in of_loop {
+                    counts.entry((group, topic)).or_default().add(&got);
                 }
             }
         });
         let gets = counts.into_iter();
-        let gets = gets.map(|((group, topic), messages)| GroupGets {
+        let gets = gets.map(|((group, topic), got)| GroupGets {
             group,
             topic,
-            messages,
+            messages: got.messages,
+            bytes: got.bytes,
         });
         gets.collect()
     }

@@ -92,6 +92,7 @@ mod records;
 mod refill;
 mod replication;
 mod reports;
+mod request_times;
 mod settings;
 mod state;
 mod store;
@@ -176,6 +177,11 @@ mod _native {
     #[pymodule_export]
     use crate::replication::{
         EndedLink, FileCopy, ReplicationMaster, ReplicationSlave, SlaveProgress, SlaveState,
+    };
+    #[pymodule_export]
+    use crate::request_times::{
+        GivenBack, GroupLag, RequestDuration, RequestTimes, SlowRequest, StageTimes, TimersMoved,
+        TopicSeconds, TopicTraffic,
     };
     #[pymodule_export]
     use crate::settings::settings;

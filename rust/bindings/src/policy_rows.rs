@@ -68,6 +68,7 @@ pub(crate) struct BrokerRow {
     pub(crate) note_bytes_max: usize,
     pub(crate) note_interval_ms: u64,
     pub(crate) checks_offsets: bool,
+    pub(crate) times_requests: bool,
     pub(crate) refuse_sends: Option<String>,
     pub(crate) refuse_sends_code: i32,
     pub(crate) refuse_pulls: Option<String>,

@@ -59,6 +59,7 @@ impl BrokerRow {
             refuse_pulls: refusal(self.refuse_pulls, SYSTEM_BUSY),
             needs_check: self.needs_check,
             passes_on: self.passes_on,
+            times_requests: self.times_requests,
             is_long_polling: self.is_long_polling,
             short_polling_ms: self.short_polling_ms,
             is_replica_readable: self.is_replica_readable,

@@ -16,6 +16,7 @@ use crate::errors::raised;
 use crate::fork::Origin;
 use crate::frozen::{frozen, shown};
 use crate::gil::{Gil, gil_call};
+use crate::request_times::TimersMoved;
 use crate::store::{Engine, NativeStore};
 
 type Inside = Timers<RealDisk, SystemClock>;
@@ -213,6 +214,19 @@ impl NativeTimers {
             let topics = inside.waiting();
             let topics = topics.map(|(topic, each)| {
                 TimedTopic::new(topic.to_owned(), each.count, each.changed_ms)
+            });
+            Ok(topics.collect())
+        })
+    }
+
+    /// What came and left since the start, by topic.
+    fn moved(&self, py: Python<'_>) -> PyResult<Vec<TimersMoved>> {
+        self.call(py, |inside| {
+            let topics = inside.moved();
+            let topics = topics.map(|(topic, each)| TimersMoved {
+                topic: topic.to_owned(),
+                entered: each.entered,
+                left: each.left,
             });
             Ok(topics.collect())
         })

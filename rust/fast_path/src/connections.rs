@@ -17,6 +17,8 @@ use crate::output::{Lent, Output};
 use crate::refusals::Refused;
 use crate::request_context::{ConnectionId, RequestContext};
 use crate::stats::Stats;
+use crate::times::RequestTimes;
+use crate::traffic::Traffic;
 
 /// Bytes queued for a connection from which on its requests are not executed any more: it asks
 /// faster than it reads. Some thirty answers of the largest usual size.
@@ -98,6 +100,10 @@ pub struct Connections<D: Disk> {
     pub version: i32,
     /// What was done.
     pub stats: Stats,
+    /// What was stored, by topic.
+    pub traffic: Traffic,
+    /// How long requests take.
+    pub times: RequestTimes,
     /// What all connections together may occupy.
     pub bounds: Bounds,
     /// How long one connection is executed before others.
@@ -119,6 +125,8 @@ impl<D: Disk> Connections<D> {
             all_half_frames_bytes: Arc::default(),
             version: 0,
             stats: Stats::default(),
+            traffic: Traffic::default(),
+            times: RequestTimes::default(),
             bounds: Bounds::default(),
             execution_time: ExecutionTime::default(),
         }
@@ -338,7 +346,7 @@ impl<D: Disk> Connections<D> {
         write: impl FnOnce(&mut FrameWriter<'_, '_>) -> Result<(), WireError>,
         records: Vec<RecordBytes<D>>,
     ) {
-        self.count(head.code);
+        self.count(request_context, head.code);
         if request_context.is_oneway {
             return;
         }
@@ -389,7 +397,7 @@ impl<D: Disk> Connections<D> {
         write: impl FnOnce(&mut FrameWriter<'_, '_>) -> Result<(), WireError>,
         body: &[u8],
     ) {
-        self.count(head.code);
+        self.count(request_context, head.code);
         if request_context.is_oneway {
             return;
         }
@@ -404,6 +412,15 @@ impl<D: Disk> Connections<D> {
             });
         });
         self.stats.copied_bytes += body.len() as u64;
+    }
+
+    /// What was answered has been written, as far as sockets took it: the requests are timed.
+    pub fn note_written(&mut self) {
+        let connections = &self.connections;
+        self.times.written(|id| {
+            let peer = connections.get(&id).map(|connection| &connection.peer);
+            peer.cloned().unwrap_or_default()
+        });
     }
 
     /// Adds bytes that are encoded already.
@@ -429,7 +446,8 @@ impl<D: Disk> Connections<D> {
         }
     }
 
-    fn count(&mut self, code: i32) {
+    fn count(&mut self, request_context: &RequestContext, code: i32) {
+        self.times.note(request_context, code);
         let stats = &mut self.stats;
         let counter = match code {
             codes::SYSTEM_BUSY => &mut stats.refused_busy,

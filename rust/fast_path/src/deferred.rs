@@ -16,6 +16,8 @@ pub(crate) struct Deferred {
     pub(crate) connection: ConnectionId,
     pub(crate) command: Command,
     pub(crate) since_ms: u64,
+    /// When it was received, us.
+    pub(crate) received_us: u64,
     pub(crate) how: How,
     bytes: usize,
 }
@@ -35,7 +37,8 @@ impl DeferredQueue {
         &mut self,
         (connection, command): (ConnectionId, Command),
         how: How,
-        (now_ms, bytes_max): (u64, usize),
+        (now_ms, received_us): (u64, u64),
+        bytes_max: usize,
     ) -> Result<(), Command> {
         let bytes = weight(&command);
         if self.bytes + bytes > bytes_max || self.waiting.len() >= COUNT_MAX {
@@ -46,6 +49,7 @@ impl DeferredQueue {
             connection,
             command,
             since_ms: now_ms,
+            received_us,
             how,
             bytes,
         });
@@ -99,7 +103,9 @@ mod tests {
         let mut queue = DeferredQueue::default();
         let push = |queue: &mut DeferredQueue, bytes| {
             let request = (ConnectionId(1), command(bytes));
-            queue.push(request, How::ByPolicy, (0, BYTES_MAX)).is_ok()
+            queue
+                .push(request, How::ByPolicy, (0, 0), BYTES_MAX)
+                .is_ok()
         };
         assert!(push(&mut queue, BYTES_MAX));
         assert!(!push(&mut queue, 1));

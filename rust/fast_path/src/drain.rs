@@ -47,6 +47,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         processors.transactions.write_due_notes(&mut cx);
         self.take_read();
         self.unwatch_emptied();
+        self.end_step();
     }
 
     fn take_news(&mut self) {
@@ -87,7 +88,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             if self.connections.connection(deferred.connection).is_none() {
                 continue;
             }
-            let request = Request::of_command(deferred.connection, &deferred.command);
+            let request = Request::of_command(deferred.connection, &deferred.command)
+                .received_at(deferred.received_us);
             let waited_ms = self.now_ms.saturating_sub(deferred.since_ms);
             if waited_ms > SEND_WAIT_MAX_MS {
                 let refused = refusals::waited_too_long(waited_ms, waiting.len());

@@ -20,6 +20,7 @@ use crate::deferred::{DeferredQueue, weight};
 use crate::delivery::answers::refuse_send;
 use crate::delivery::stamp::Stamp;
 use crate::filtering::MessageFilters;
+use crate::gets::Got;
 use crate::policy::{Broker, Policy};
 use crate::pop_run::names;
 use crate::processors::Processors;
@@ -136,6 +137,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         broker.timing.step_ms = self.store.config().timer_step_ms();
         broker.pops.revive_topic = names::revive_topic(&broker.cluster);
         self.connections.version = broker.version;
+        self.connections.times.is_on = broker.times_requests;
         self.processors.delivery.stamp = Stamp::of(&broker);
         self.processors.pull.holds.set_limits(broker.held);
         // Who waits here looks for the next master.
@@ -188,7 +190,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         let stop = if command.is_response() {
             Stop::Escalate(Escalation::Code)
         } else {
-            match self.run(&Request::of_frame(id, command), How::ByPolicy) {
+            let now_us = self.connections.times.now_us();
+            let request = Request::of_frame(id, command).received_at(now_us);
+            match self.run(&request, How::ByPolicy) {
                 Ok(()) => return,
                 Err(stop) => stop,
             }
@@ -202,15 +206,31 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.now_ms = now_ms;
         let asked = i64::from(is_answered(command.flag));
         self.connections.count_unanswered(id, asked);
-        match self.run(&Request::of_command(id, &command), How::Decided) {
-            Ok(()) => {}
+        self.connections.times.begin_now();
+        let now_us = self.connections.times.now_us();
+        let request = Request::of_command(id, &command).received_at(now_us);
+        let is_executed = match self.run(&request, How::Decided) {
+            Ok(()) => true,
             Err(Stop::Escalate(_escalation)) => {
                 self.connections.count_unanswered(id, -asked);
-                return false;
+                false
             }
-            Err(stop) => self.wait(id, command, How::Decided, stop),
+            Err(stop) => {
+                self.wait(id, command, How::Decided, stop);
+                true
+            }
+        };
+        self.end_step();
+        is_executed
+    }
+
+    /// What was begun at one time has been done: its answers, and what was stored and waits, have their
+    /// times.
+    pub(crate) fn end_step(&mut self) {
+        let delivery = &mut self.processors.delivery;
+        if let Some(us) = self.connections.times.end_step(delivery.has_parked()) {
+            delivery.mark_appended(us);
         }
-        true
     }
 
     /// Keeps a request that is not finished.
@@ -244,7 +264,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
 
     /// Executes a request that waited.
     pub(crate) fn run_again(&mut self, id: ConnectionId, command: Command, how: How) {
-        if let Err(stop) = self.run(&Request::of_command(id, &command), how) {
+        let now_us = self.connections.times.now_us();
+        let request = Request::of_command(id, &command).received_at(now_us);
+        if let Err(stop) = self.run(&request, how) {
             self.wait(id, command, how, stop);
         }
     }
@@ -279,7 +301,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     fn defer(&mut self, connection: ConnectionId, command: Command, how: How) {
         let bytes_max = self.connections.bounds.deferred_bytes;
         let request = (connection, command);
-        let pushed = self.deferred.push(request, how, (self.now_ms, bytes_max));
+        let received = (self.now_ms, self.connections.times.now_us());
+        let pushed = self.deferred.push(request, how, received, bytes_max);
         if let Err(command) = pushed {
             let request_context = Request::of_command(connection, &command).request_context;
             let refused = refusals::overload();
@@ -323,9 +346,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.processors.forget_gets(group, topic);
     }
 
-    /// How many messages each group got of each topic.
+    /// What each group got of each topic.
     #[must_use]
-    pub fn gets(&self) -> Vec<(String, String, u64)> {
+    pub fn gets(&self) -> Vec<(String, String, Got)> {
         self.processors.gets()
     }
 

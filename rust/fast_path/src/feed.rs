@@ -53,6 +53,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.now_ms = now_ms;
         self.connections.stats.received_bytes += bytes.len() as u64;
         let fed = self.feed_frames(id, bytes);
+        self.end_step();
         match &fed {
             Err(Fault::Wire(_) | Fault::TooManyHalfFrames { .. }) => {
                 self.connections.stats.closed_bad_bytes += 1;

@@ -9,6 +9,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`numbers`] | what was done and what waits, for reports |
+//! | [`lags`] | how far groups are behind |
 //! | [`locked`] | the fast path of a loop behind its lock, with the time |
 //! | `drain` | one turn for what waits |
 //! | [`feed`] | bytes of a connection into frames |
@@ -55,6 +56,8 @@
 //! | [`mark`] | the hash of what names a message |
 //! | `shards` | which shard of shared state something belongs to |
 //! | [`bounds`] | what connections may occupy |
+//! | [`traffic`] | what was stored by topic and kind of message, and given back |
+//! | [`times`] | how long requests take, by stage, and the slowest of them |
 //! | [`stats`] | what was done, in numbers |
 
 mod batches;
@@ -75,6 +78,7 @@ pub mod gets;
 pub mod half_counts;
 mod held;
 pub mod holds;
+pub mod lags;
 pub mod locked;
 pub mod mark;
 mod moved;
@@ -105,6 +109,8 @@ pub mod stop;
 #[cfg(test)]
 mod tests;
 pub mod timers;
+pub mod times;
+pub mod traffic;
 pub mod transactions;
 pub mod turn;
 

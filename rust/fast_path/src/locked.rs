@@ -30,7 +30,9 @@ pub struct LockedFastPath<D: Disk, C: Clock> {
 impl<D: Disk, C: Clock> LockedFastPath<D, C> {
     /// Puts a fast path behind a lock. The fast paths over one store share a clock.
     #[must_use]
-    pub fn new(path: FastPath<D, C>, clock: C) -> Self {
+    pub fn new(mut path: FastPath<D, C>, clock: C) -> Self {
+        let elapsed = clock.clone();
+        path.connections.times.time_by(move || elapsed.elapsed());
         Self {
             events: Arc::clone(path.events()),
             inside: Mutex::new(Inside {
@@ -72,8 +74,13 @@ impl<D: Disk, C: Clock> LockedFastPath<D, C> {
     /// # Blocking
     /// As [`LockedFastPath::locked`].
     pub fn locked_now(&self) -> (MutexGuard<'_, Inside<D, C>>, u64) {
-        let inside = self.inside.lock();
-        let now_ms = inside.manual_ms.unwrap_or_else(|| self.clock.elapsed_ms());
+        let mut inside = self.inside.lock();
+        let now = self.clock.elapsed();
+        inside.path.connections.times.begin(now);
+        let now_ms = inside.manual_ms.unwrap_or_else(|| {
+            // As `Clock::elapsed_ms`, of the same reading.
+            u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+        });
         (inside, now_ms)
     }
 

@@ -7,6 +7,7 @@ use mqcore_engine::commit_log::Appended;
 use mqcore_engine::flush::Ticket;
 
 use crate::request_context::RequestContext;
+use crate::times::Moments;
 
 /// Answers taken out of their order that are kept as empty places, beyond as many as wait.
 const EMPTY_MAX: usize = 1_024;
@@ -51,6 +52,23 @@ pub struct Stored {
     pub batch_key: Option<Box<str>>,
     /// Whether it should wait for replicas, and too few are near enough.
     pub lacks_replicas: bool,
+    /// The times of its stages.
+    pub marks: Moments,
+    /// What its answer waits for.
+    pub awaits: Awaits,
+    /// Bytes of what was stored.
+    pub bytes: u64,
+}
+
+/// What an answer waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Awaits {
+    /// The end of what was stored.
+    pub end: u64,
+    /// Its sync.
+    pub needs_sync: bool,
+    /// Its replicas.
+    pub needs_replica: bool,
 }
 
 impl Stored {
@@ -71,6 +89,9 @@ impl Stored {
             recall: None,
             batch_key: None,
             lacks_replicas: false,
+            marks: Moments::default(),
+            awaits: Awaits::default(),
+            bytes: appended.len_bytes,
         }
     }
 }
@@ -125,6 +146,15 @@ impl Parked {
         taken
     }
 
+    /// The last so many were stored by a step that ended then, us.
+    pub(crate) fn mark_appended(&mut self, count: usize, us: u64) {
+        for (_ticket, stored) in self.entries.iter_mut().rev().take(count) {
+            if let Some(stored) = stored {
+                stored.marks.appended_us = us;
+            }
+        }
+    }
+
     /// Sends parked now.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -158,6 +188,9 @@ mod tests {
             recall: None,
             batch_key: None,
             lacks_replicas: false,
+            marks: Moments::default(),
+            awaits: Awaits::default(),
+            bytes: 0,
         }
     }
 

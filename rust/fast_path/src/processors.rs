@@ -10,6 +10,7 @@ use mqcore_engine::store::LoopEvents;
 use crate::codes;
 use crate::context::Context;
 use crate::delivery::Delivery;
+use crate::gets::Got;
 use crate::held::QueueKey;
 use crate::offset_processor::OffsetProcessor;
 use crate::pop::Pops;
@@ -180,7 +181,7 @@ impl<D: Disk> Processors<D> {
     }
 
     /// How many messages each group got of each topic.
-    pub(crate) fn gets(&self) -> Vec<(String, String, u64)> {
+    pub(crate) fn gets(&self) -> Vec<(String, String, Got)> {
         let mut all = self.pull.gets.clone();
         all.add_all(&self.pops.pop.gets);
         all.rows()

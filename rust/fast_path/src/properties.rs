@@ -3,6 +3,8 @@
 
 use mqcore_record::properties::{INNER_NUM, lookup, pairs};
 
+use crate::traffic::MessageKind;
+
 const NAME_VALUE_SEPARATOR: u8 = 1;
 const PROPERTY_SEPARATOR: u8 = 2;
 
@@ -57,6 +59,21 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    /// What kind of message it is (`TopicMessageType.parseFromMessageProperty`).
+    pub(crate) fn kind(&self) -> MessageKind {
+        if self.is_half {
+            MessageKind::Transaction
+        } else if self.delay.is_some() || self.timed.is_asked() {
+            MessageKind::Delay
+        } else if self.is_sharded {
+            MessageKind::Fifo
+        } else if self.priority.is_some() {
+            MessageKind::Priority
+        } else {
+            MessageKind::Normal
+        }
+    }
+
     /// The queue that its priority gives it; `None` for a message without one, or with a delay, a
     /// transaction or a shard, which decide before (`TopicMessageType.parseFromMessageProperty`).
     pub(crate) fn queue_by_priority(&self, write_queues: i32) -> Option<i32> {

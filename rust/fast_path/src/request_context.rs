@@ -20,6 +20,10 @@ pub struct RequestContext {
     pub is_oneway: bool,
     /// The version of the client, as an ordinal.
     pub version: i32,
+    /// The request code.
+    pub code: i32,
+    /// When the step began that received it, us of the clock of the fast path.
+    pub received_us: u64,
 }
 
 /// Whether a frame with this flag is to be answered.
@@ -37,6 +41,8 @@ impl RequestContext {
             serialization: command.serialization,
             is_oneway: command.flag & ONEWAY != 0,
             version: command.version,
+            code: command.code,
+            received_us: 0,
         }
     }
 

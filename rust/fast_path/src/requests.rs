@@ -86,11 +86,20 @@ impl<'a> Request<'a> {
                 serialization: command.serialization,
                 is_oneway: command.flag & mqcore_wire::header::ONEWAY != 0,
                 version: command.version,
+                code: command.code,
+                received_us: 0,
             },
             code: command.code,
             fields: Source::Command(&command.ext),
             body: &command.body,
         }
+    }
+
+    /// The same, as it was received at a time.
+    #[must_use]
+    pub(crate) fn received_at(mut self, us: u64) -> Self {
+        self.request_context.received_us = us;
+        self
     }
 
     /// A field.

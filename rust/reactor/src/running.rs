@@ -453,6 +453,7 @@ impl<D: Disk, C: Clock> Running<D, C> {
                 slow.push((id, fault));
             }
         }
+        inside.path.connections.note_written();
         drop(inside);
         for (id, fault) in slow {
             self.end_of(id, Some(&fault));

@@ -11,6 +11,7 @@ from mqcore.admin.results import (
     HandOver,
     ReplicationStatus,
 )
+from mqcore.admin.slow import SlowRequests
 from mqcore.client.blocking.loop_thread import LoopThread
 from mqcore.occupancy import Occupied
 
@@ -103,6 +104,20 @@ class Brokers:
     def delete_expired(self, address: str) -> None:
         """Lets a broker remove the log files that it need not keep any longer (329)."""
         self._thread.run(lambda: self._core.delete_expired(address))
+
+    def slow_requests(self, address: str, *, after: int = 0, limit: int = 100) -> SlowRequests:
+        """Returns the slowest requests of a broker of mqcore in the last 16 minutes.
+
+        Args:
+            address: The broker.
+            after: The `mark` of an answer before: only what was answered behind it.
+            limit: How many at the most.
+
+        Raises:
+            ResponseError: It is no broker of mqcore.
+            UsageError: A number is none.
+        """
+        return self._thread.run(lambda: self._core.slow_requests(address, after=after, limit=limit))
 
     def set_writable(self, broker_name: str, *, is_writable: bool) -> None:
         """Lets name servers give routes for writing to a broker, or not (327, 205).

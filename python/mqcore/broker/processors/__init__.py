@@ -19,6 +19,7 @@ from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
 from mqcore.broker.processors.rocksdb import RocksDb
+from mqcore.broker.processors.slow import SlowRequests
 from mqcore.broker.processors.succession import Succession
 from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
@@ -75,8 +76,9 @@ def dispatcher_of(
         code: guarded(_refused_by_role(code, handler, state), state)
         for code, handler in handlers.items()
     }
-    for code, handler in (*replication.own_handlers().items(), *Inside(state).handlers().items()):
-        served[code] = guarded(handler, state)
+    for own in (replication, SlowRequests(state), Inside(state)):
+        for code, handler in own.own_handlers().items():
+            served[code] = guarded(handler, state)
     return Dispatcher(served)
 
 

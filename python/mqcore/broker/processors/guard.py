@@ -8,33 +8,43 @@ import logging
 from collections.abc import Awaitable
 
 from mqcore.broker.state import BrokerState
-from mqcore.clock import monotonic_ms
+from mqcore.clock import monotonic_s
 from mqcore.errors import BadJsonError, MQError, RefusedError, StoreError
 from mqcore.remoting import Answer, Handler, Request, ResponseCode, code_name
 
 _log = logging.getLogger("mqcore.broker")
+_MS_PER_S = 1_000
 
 
 def guarded(handler: Handler, state: BrokerState) -> Handler:
     """Returns a handler whose errors are refusals with a remark; its slow calls are logged."""
 
-    async def awaited(request: Request, work: Awaitable[Answer], began_ms: int) -> Answer:
+    async def awaited(request: Request, work: Awaitable[Answer], began_s: float) -> Answer:
+        response: int = ResponseCode.SYSTEM_ERROR
         try:
-            return await work
+            answer = await work
+            response = ResponseCode.SUCCESS if answer is None else answer.code
         except MQError as error:
-            raise _counted(_refusal(request, error), state) from error
+            refusal = _counted(_refusal(request, error), state)
+            response = _code_of(refusal)
+            raise refusal from error
+        else:
+            return answer
         finally:
-            _log_slow(request, began_ms, state)
+            _note(request, response, began_s, state)
 
     def serve(request: Request) -> Answer | Awaitable[Answer]:
-        began_ms = monotonic_ms()
+        began_s = monotonic_s()
         try:
             outcome = handler(request)
         except MQError as error:
-            raise _counted(_refusal(request, error), state) from error
+            refusal = _counted(_refusal(request, error), state)
+            _note(request, _code_of(refusal), began_s, state)
+            raise refusal from error
         if inspect.isawaitable(outcome):
-            return awaited(request, outcome, began_ms)
-        _log_slow(request, began_ms, state)
+            return awaited(request, outcome, began_s)
+        response = ResponseCode.SUCCESS if outcome is None else outcome.code
+        _note(request, response, began_s, state)
         return outcome
 
     return serve
@@ -54,17 +64,22 @@ def _refusal(request: Request, error: MQError) -> MQError:
 
 def _counted(error: MQError, state: BrokerState) -> MQError:
     """Counts a refusal by the name of its code, for the figures."""
-    code = error.code if isinstance(error, RefusedError) else ResponseCode.SYSTEM_ERROR
     try:
-        name = ResponseCode(code).name.lower()
+        name = ResponseCode(_code_of(error)).name.lower()
     except ValueError:
         name = "other"
     state.refusals[name] = state.refusals.get(name, 0) + 1
     return error
 
 
-def _log_slow(request: Request, began_ms: int, state: BrokerState) -> None:
-    took_ms = monotonic_ms() - began_ms
+def _code_of(error: MQError) -> int:
+    return int(error.code) if isinstance(error, RefusedError) else ResponseCode.SYSTEM_ERROR
+
+
+def _note(request: Request, response: int, began_s: float, state: BrokerState) -> None:
+    """Counts what a request took; logs it where that was long."""
+    took_ms = (monotonic_s() - began_s) * _MS_PER_S
+    state.durations.note(request.code, response, took_ms)
     if took_ms > state.settings.slow_operation_ms:
         _log.warning(
             "slow: %s of %s took %d ms", code_name(request.code), request.link.peer, took_ms

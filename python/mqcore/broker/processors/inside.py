@@ -33,8 +33,8 @@ class Inside:
         self._state = state
         self._looking = asyncio.Lock()
 
-    def handlers(self) -> Mapping[int, Handler]:
-        """Returns the codes served here."""
+    def own_handlers(self) -> Mapping[int, Handler]:
+        """Returns the codes of ours served here."""
         return {
             OwnRequestCode.MEMORY: self.memory,
             OwnRequestCode.SETTINGS: self.settings,

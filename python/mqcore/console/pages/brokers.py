@@ -8,11 +8,12 @@ from mqcore.console.asking import BrokerAt
 from mqcore.console.history import Series, first_number
 from mqcore.console.kinds import is_system_group
 from mqcore.console.pages.broker_inside import memory_tab, settings_tab, store_tab
+from mqcore.console.pages.broker_slow import slow_tab
 from mqcore.console.views import Asked, InputError, View, url
 
 __all__ = ["broker", "broker_of", "brokers"]
 
-TABS: Final = ("figures", "configuration", "memory", "store", "clients")
+TABS: Final = ("figures", "configuration", "memory", "store", "slow", "clients")
 # Figures of one kind together, by how their names begin.
 _GROUPS: Final = (
     ("Messages", ("put", "get", "msg")),
@@ -105,6 +106,8 @@ async def broker(asked: Asked) -> View:
         data |= await settings_tab(asked, at)
     elif tab == "memory":
         data |= await memory_tab(asked, at)
+    elif tab == "slow":
+        data |= await slow_tab(asked, at)
     elif tab == "store":
         data |= await store_tab(asked, at, runtime or {})
     elif tab == "clients":

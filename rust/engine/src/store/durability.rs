@@ -121,6 +121,12 @@ impl<D: Disk, C: Clock> Durability<D, C> {
         self.loops.wake_reached(end);
     }
 
+    /// How far the log is synced.
+    #[must_use]
+    pub fn synced(&self) -> u64 {
+        self.files.positions.flushed.position()
+    }
+
     /// Parked acknowledgements now, of all loops.
     #[must_use]
     pub fn parked(&self) -> usize {

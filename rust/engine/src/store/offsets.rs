@@ -133,6 +133,18 @@ impl<D: Disk, C: Clock> Reader<D, C> {
             .search_by_time(topic, queue_id, timestamp_ms, boundary, &store_time)
     }
 
+    /// When the message at a queue offset was stored, Unix ms; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk.
+    pub fn stored_ms(&self, topic: &[u8], queue_id: i32, queue_offset: u64) -> Result<Option<i64>> {
+        let units = self.units(topic, queue_id, queue_offset, 1)?;
+        Ok(units.first().and_then(|seen| self.store_time(&seen.unit)))
+    }
+
     /// Puts the codes that the extension of a queue has into units that name positions there. Units
     /// of which it has none stay as they are.
     ///

@@ -16,6 +16,7 @@ use crate::parked::{Kind, Stored};
 use crate::policy::Broker;
 use crate::refusals::{self, Refused};
 use crate::request_context::RequestContext;
+use crate::times::Subject;
 
 /// Why nothing is promised of a message whose status is none of the log's.
 const FLUSH_FAILED: &str = "the flush failed";
@@ -32,12 +33,21 @@ pub(crate) fn answer_stored<D: Disk, C: Clock>(
     } else {
         status
     };
-    match stored.kind {
+    let answered = match stored.kind {
         Kind::Send => answer_send(cx, stored, status),
         Kind::Back => answer_back(cx.connections, stored, status),
         Kind::End => answer_end(cx, stored, status),
         Kind::Recall => answer_recall(cx.connections, &cx.policy.broker, stored, status),
-    }
+    };
+    cx.connections
+        .times
+        .describe(stored.marks, || Subject::Stored {
+            queue_id: stored.queue_id,
+            queue_offset: stored.queue_offset,
+            physical_offset: stored.physical_offset,
+            bytes: stored.bytes,
+        });
+    answered
 }
 
 fn answer_send<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, stored: &Stored, status: PutStatus) {

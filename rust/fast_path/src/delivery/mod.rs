@@ -8,6 +8,7 @@ pub(crate) mod route;
 pub(crate) mod stamp;
 mod timing;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mqcore_engine::clock::Clock;
@@ -21,11 +22,15 @@ use mqcore_record::{Host, Message};
 use self::answers::{answer_stored, refuse_send};
 use self::stamp::Stamp;
 use crate::context::Context;
-use crate::parked::{Parked, Stored};
+use crate::parked::{Awaits, Parked, Stored};
 use crate::policy::Broker;
 use crate::refusals::{self, Refused};
 use crate::request_context::RequestContext;
 use crate::turn::ANSWERS_PER_TURN;
+
+/// Moments kept at which the log was found synced further: of the time that replicas may take, by the pace
+/// of syncs.
+const SYNCED_MAX: usize = 1_024;
 
 /// Where a message goes.
 pub(crate) struct Target<'a> {
@@ -75,6 +80,10 @@ pub(crate) struct Delivery<D: Disk> {
     turn: u32,
     parked: Parked,
     acks_deadline_ms: Option<u64>,
+    /// Parked by the step that is under way.
+    parked_in_step: usize,
+    /// How far the log was found synced, and when, us: of what waits for a sync and for replicas.
+    synced: VecDeque<(u64, u64)>,
 }
 
 impl<D: Disk> Delivery<D> {
@@ -85,6 +94,8 @@ impl<D: Disk> Delivery<D> {
             turn: 0,
             parked: Parked::default(),
             acks_deadline_ms: None,
+            parked_in_step: 0,
+            synced: VecDeque::new(),
         }
     }
 
@@ -140,10 +151,17 @@ impl<D: Disk> Delivery<D> {
             stored.lacks_replicas = matches!(standby, Standby::Unavailable | Standby::NotEnough);
             standby == Standby::Reachable
         };
-        if !waits || (cx.store.durability().acknowledges_at_once() && !needs_replica) {
+        stored.marks.begun_us = cx.connections.times.now_us();
+        let durability = cx.store.durability();
+        let needs_sync = !durability.acknowledges_at_once();
+        if !waits || !(needs_sync || needs_replica) {
             return answer_stored(cx, &stored, PutStatus::PutOk);
         }
-        let durability = cx.store.durability();
+        stored.awaits = Awaits {
+            end,
+            needs_sync,
+            needs_replica,
+        };
         match durability.park_for(cx.events, end, needs_replica) {
             Ok(ticket) => {
                 if let Some(connection) = cx
@@ -161,6 +179,7 @@ impl<D: Disk> Delivery<D> {
                 let before = self.acks_deadline_ms.unwrap_or(deadline_ms);
                 self.acks_deadline_ms = Some(before.min(deadline_ms));
                 self.parked.park(ticket, stored);
+                self.parked_in_step += 1;
             }
             Err(error) => {
                 let refused = cx.not_stored(&error);
@@ -187,11 +206,14 @@ impl<D: Disk> Delivery<D> {
             0 => 0,
             next_ms => cx.now_ms + next_ms,
         });
+        let now_us = cx.connections.times.now_us();
+        self.note_synced(durability.synced(), now_us);
         for (ticket, status) in answers {
-            let Some(stored) = self.parked.take(ticket) else {
+            let Some(mut stored) = self.parked.take(ticket) else {
                 others.push((ticket, status));
                 continue;
             };
+            self.mark_durable(&mut stored, now_us);
             if let Some(connection) = cx
                 .connections
                 .connection_mut(stored.request_context.connection)
@@ -200,6 +222,48 @@ impl<D: Disk> Delivery<D> {
             }
             answer_stored(cx, &stored, status);
         }
+    }
+
+    /// Notes how far the log is synced, where something waits for that and for replicas.
+    fn note_synced(&mut self, synced: u64, now_us: u64) {
+        if self.parked.is_empty() {
+            return self.synced.clear();
+        }
+        if self.synced.back().is_none_or(|last| last.0 < synced) {
+            if self.synced.len() == SYNCED_MAX {
+                self.synced.pop_front();
+            }
+            self.synced.push_back((synced, now_us));
+        }
+    }
+
+    /// What was waited for is there.
+    fn mark_durable(&self, stored: &mut Stored, now_us: u64) {
+        let Awaits {
+            end,
+            needs_sync,
+            needs_replica,
+        } = stored.awaits;
+        if needs_sync && needs_replica {
+            let at = self.synced.partition_point(|noted| noted.0 < end);
+            stored.marks.flushed_us = self.synced.get(at).map_or(now_us, |noted| noted.1);
+        } else if needs_sync {
+            stored.marks.flushed_us = now_us;
+        }
+        if needs_replica {
+            stored.marks.replicated_us = now_us;
+        }
+    }
+
+    /// Whether the step that is under way has parked something.
+    pub(crate) fn has_parked(&self) -> bool {
+        self.parked_in_step > 0
+    }
+
+    /// The step that is under way has ended, us.
+    pub(crate) fn mark_appended(&mut self, us: u64) {
+        let count = std::mem::take(&mut self.parked_in_step);
+        self.parked.mark_appended(count, us);
     }
 
     /// When the next response is due, ms.

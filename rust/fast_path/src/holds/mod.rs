@@ -44,6 +44,8 @@ pub struct Pull {
     /// The version of its group's subscription that the filter is of at the least; `None` where the
     /// request brought its filter.
     pub version: Option<i64>,
+    /// Begin of the step that executes it, us.
+    pub begun_us: u64,
 }
 
 impl Pull {

@@ -24,6 +24,7 @@ fn pull(connection: u64, opaque: i32, queue_id: i32, queue_offset: i64) -> Pull 
             Filter::All
         },
         version: None,
+        begun_us: 0,
     }
 }
 

@@ -347,6 +347,8 @@ pub struct Broker {
     /// Whether requests that the master alone may execute go to Python: another broker is master, or
     /// soon is.
     pub passes_on: bool,
+    /// Whether requests are timed.
+    pub times_requests: bool,
     /// Whether pulls are held as long as the consumer asks.
     pub is_long_polling: bool,
     /// How long they are held otherwise, ms.
@@ -394,6 +396,7 @@ impl Default for Broker {
             refuse_pulls: None,
             needs_check: false,
             passes_on: false,
+            times_requests: true,
             is_long_polling: true,
             short_polling_ms: 1_000,
             is_replica_readable: false,

@@ -24,7 +24,7 @@ use crate::connections::{PINNED_BYTES_MAX, ResponseHead};
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::filtering::{Sieve, wants_arrived};
-use crate::gets::Gets;
+use crate::gets::{Gets, Given};
 use crate::holds::{Hold, Holds, News, Pull};
 use crate::policy::Broker;
 use crate::readers::{Job, read, read_by};
@@ -33,6 +33,7 @@ use crate::request_context::ConnectionId;
 use crate::requests::{PullHeader, Request};
 use crate::shape::bodiless;
 use crate::stop::{How, Processed};
+use crate::times::{Moments, Subject};
 use crate::turn::{CHECK_WORK, DUE_WORK, Slice, WOKEN_WORK};
 
 /// Bytes that may wait for all connections together before pulls are refused: twice what may be
@@ -118,6 +119,7 @@ impl PullProcessor {
             shape: header.shape,
             filter,
             version: (!header.subscribes()).then_some(header.version),
+            begun_us: cx.connections.times.now_us(),
         };
         self.read_pull(cx, pull, hold_ms);
         Ok(())
@@ -128,6 +130,7 @@ impl PullProcessor {
         if !cx.is_open(pull.request_context.connection) {
             return;
         }
+        pull.begun_us = cx.connections.times.now_us();
         // What was allowed and wanted when it came may be another by now.
         if let Err(refused) = check_again(cx, &mut pull) {
             return cx.connections.refuse(&pull.request_context, &refused);
@@ -280,14 +283,14 @@ impl PullProcessor {
             Some(hold_ms) if reply.code == codes::PULL_NOT_FOUND => {
                 self.hold(cx, pull, hold_ms, got.status);
             }
-            _ => self.give(cx, &pull, reply, got),
+            _ => self.give(cx, pull, reply, got),
         }
     }
 
     fn give<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
-        pull: &Pull,
+        pull: Pull,
         reply: Reply,
         got: Got<D>,
     ) {
@@ -295,7 +298,13 @@ impl PullProcessor {
         stats.pulls += 1;
         stats.pulled += got.len() as u64;
         stats.pulled_bytes += got.bytes;
-        self.gets.add(&pull.group, &pull.topic, got.len() as u64);
+        let (messages, bytes) = (got.len() as u64, got.bytes);
+        let given = Given {
+            next_offset: reply.next_offset,
+            at_ms: cx.now_ms,
+        };
+        let queue = (&*pull.group, &*pull.topic, pull.queue_id);
+        self.gets.pulled(queue, (messages, bytes), given);
         let head = ResponseHead {
             code: reply.code,
             remark: Some(got.status.name()),
@@ -321,6 +330,18 @@ impl PullProcessor {
             cx.connections
                 .reply_records(&pull.request_context, head, write, records);
         }
+        let marks = Moments {
+            begun_us: pull.begun_us,
+            ..Moments::default()
+        };
+        cx.connections.times.describe(marks, || Subject::Read {
+            group: pull.group,
+            topic: pull.topic,
+            queue_id: pull.queue_id,
+            queue_offset: pull.queue_offset,
+            messages,
+            bytes,
+        });
     }
 
     fn hold<D: Disk, C: Clock>(

@@ -203,6 +203,10 @@ fn store_returned<D: Disk, C: Clock>(
         ..moved(view, target.topic, target.queue_id, &text)
     });
     let appended = appended.map_err(|error| cx.not_stored(&error))?;
+    let topic = kept(RETRY_TOPIC).and_then(|text| std::str::from_utf8(text).ok());
+    let own = std::str::from_utf8(view.topic).unwrap_or_default();
+    let traffic = &mut cx.connections.traffic;
+    traffic.given_back(&returned.group, topic.unwrap_or(own), is_dead);
     let stored = Stored::at(returned.request_context, Kind::Back, queue_id, &appended);
     delivery.settle(cx, stored, appended.end(), true);
     Ok(())

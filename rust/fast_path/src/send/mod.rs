@@ -24,7 +24,7 @@ use crate::batches::{BATCH_COUNT_MAX, RECORD_REST_BYTES, is_inner_batch};
 use crate::codes;
 use crate::context::Context;
 use crate::delivery::answers::refuse_send;
-use crate::delivery::route::{level_of, recall_handle};
+use crate::delivery::route::{DeliveryRoute, level_of, recall_handle};
 use crate::delivery::stamp::Stamp;
 use crate::delivery::{Delivery, Draft, Target};
 use crate::half_counts::Counts;
@@ -39,6 +39,8 @@ use crate::stop::{Escalation, How, Processed, Stop};
 
 /// From this version on a client's own limit of retries counts (3.4.9).
 pub(crate) const VERSION_WITH_MAX_RECONSUME: i32 = 121;
+
+const MS_PER_S: u64 = 1_000;
 
 /// What becomes of a message for a retry topic.
 enum Retry {
@@ -210,8 +212,19 @@ impl SendProcessor {
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
         remembered.note_stored(cx.store, &appended);
-        cx.connections.stats.sends += inner_offsets::span(sys_flag, text);
+        let messages = inner_offsets::span(sys_flag, text);
+        cx.connections.stats.sends += messages;
         cx.connections.stats.send_bytes += appended.len_bytes;
+        let traffic = &mut cx.connections.traffic;
+        traffic.stored(topic, seen.kind(), messages, appended.len_bytes);
+        if let DeliveryRoute::Timer(slot_ms) = route {
+            let wait_ms = slot_ms.saturating_sub(cx.store.wall_ms()).max(0);
+            traffic.delayed(topic, wait_ms.unsigned_abs() / MS_PER_S);
+        }
+        if dead_letter.is_some() {
+            let group = send.topic.strip_prefix(RETRY_PREFIX);
+            traffic.given_back(group.unwrap_or_default(), send.topic, true);
+        }
         if seen.is_half {
             self.counts.change(send.topic, |count| count.waiting += 1);
         }
@@ -275,8 +288,12 @@ impl SendProcessor {
         };
         remembered.note_batch(cx.store, request, send.topic, &appended);
         cx.connections.stats.sends += appended.len() as u64;
-        cx.connections.stats.send_bytes += last.end() - first.physical_offset;
+        let bytes = last.end() - first.physical_offset;
+        cx.connections.stats.send_bytes += bytes;
+        let (traffic, messages) = (&mut cx.connections.traffic, appended.len() as u64);
+        traffic.stored(send.topic, seen.kind(), messages, bytes);
         let mut stored = Stored::at(request.request_context, Kind::Send, target.queue_id, first);
+        stored.bytes = bytes;
         stored.others = appended.iter().skip(1).map(|p| p.physical_offset).collect();
         delivery.settle(cx, stored, last.end(), seen.waits);
         Ok(())
@@ -332,6 +349,8 @@ impl SendProcessor {
         remembered.note_stored(cx.store, &appended);
         cx.connections.stats.sends += messages;
         cx.connections.stats.send_bytes += appended.len_bytes;
+        let traffic = &mut cx.connections.traffic;
+        traffic.stored(send.topic, seen.kind(), messages, appended.len_bytes);
         let mut stored = Stored::at(
             request.request_context,
             Kind::Send,

@@ -17,7 +17,7 @@ use crate::delivery::Delivery;
 use crate::delivery::answers::refuse_send;
 use crate::delivery::recall_handle::handle_of;
 use crate::mark::Mark;
-use crate::parked::{Kind, Stored};
+use crate::parked::{Awaits, Kind, Stored};
 use crate::properties::{self, Seen};
 use crate::readers::Job;
 use crate::refusals;
@@ -30,6 +30,7 @@ use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
 use crate::shards::Shards;
 use crate::stop::{Processed, Stop};
+use crate::times::Moments;
 
 /// Bytes of sends whose firsts are read from the disk at the most: as many as may wait for the next
 /// log file.
@@ -273,6 +274,9 @@ impl Remembered<'_> {
             recall: recall.map(String::into_boxed_str),
             batch_key: batch_key.map(Box::from),
             lacks_replicas: false,
+            marks: Moments::default(),
+            awaits: Awaits::default(),
+            bytes: 0,
         };
         // As durable as the first was promised to be: both wait for the same watermark.
         delivery.settle(cx, stored, first.end, seen.waits);

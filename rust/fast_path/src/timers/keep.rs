@@ -17,6 +17,29 @@ pub struct Waiting {
     pub changed_ms: i64,
 }
 
+/// Topics whose timed messages are counted by name.
+pub const MOVED_TOPICS_MAX: usize = 50_000;
+
+/// Timed messages of one topic since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Entered.
+    pub entered: u64,
+    /// Delivered, or deleted before.
+    pub left: u64,
+}
+
+impl Moved {
+    /// So many came, or left where that is below zero.
+    pub(super) fn note(&mut self, by: i64) {
+        if by > 0 {
+            self.entered += by.unsigned_abs();
+        } else {
+            self.left += by.unsigned_abs();
+        }
+    }
+}
+
 /// How far the timers are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -89,6 +112,11 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     /// What waits, by topic.
     pub fn waiting(&self) -> impl Iterator<Item = (&str, Waiting)> {
         self.waiting.iter().map(|(topic, each)| (&**topic, *each))
+    }
+
+    /// What came and left since the start, by topic.
+    pub fn moved(&self) -> impl Iterator<Item = (&str, Moved)> {
+        self.moved.iter().map(|(topic, each)| (&**topic, *each))
     }
 
     /// Takes what waited when the file was written.

@@ -24,7 +24,7 @@ mod keep;
 mod slots;
 
 use fields::{TIME_DIGITS, TimedFields, properties_of};
-pub use keep::{Progress, Waiting};
+pub use keep::{MOVED_TOPICS_MAX, Moved, Progress, Waiting};
 use slots::Slotted;
 
 /// Messages delivered per call at the most, some 40 ms of work: what a step brings goes in one.
@@ -62,6 +62,8 @@ pub struct Timers<D: Disk, C: Clock> {
     timer: Timer<D>,
     slotted: Option<Slotted<D>>,
     waiting: HashMap<Box<str>, Waiting>,
+    /// What came into the wheel and left it since the start, by topic.
+    moved: HashMap<Box<str>, Moved>,
     changes: u64,
     entered: u64,
     delivered: u64,
@@ -132,6 +134,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             timer,
             slotted: None,
             waiting: HashMap::new(),
+            moved: HashMap::new(),
             changes: 0,
             entered: 0,
             delivered: 0,
@@ -440,6 +443,12 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         };
         let changed_ms = self.store.wall_ms();
         self.changes += 1;
+        if !self.moved.contains_key(topic) && self.moved.len() < MOVED_TOPICS_MAX {
+            self.moved.insert(topic.into(), Moved::default());
+        }
+        if let Some(moved) = self.moved.get_mut(topic) {
+            moved.note(by);
+        }
         if let Some(waiting) = self.waiting.get_mut(topic) {
             waiting.count += by;
             waiting.changed_ms = changed_ms;

@@ -417,6 +417,9 @@ fn store_committed<D: Disk, C: Clock>(
     let appended = appended.map_err(|error| cx.not_stored(&error))?;
     cx.connections.stats.sends += 1;
     cx.connections.stats.send_bytes += appended.len_bytes;
+    let age_ms = cx.store.wall_ms().saturating_sub(view.born_timestamp_ms);
+    let age_s = (age_ms / half::MS_PER_S).max(0).unsigned_abs();
+    cx.connections.traffic.finished(target.0, age_s);
     // Who gets no answer needs no sync for it.
     let waits = !ending.request_context.is_oneway;
     let stored = Stored::at(ending.request_context, Kind::End, target.1, &appended);

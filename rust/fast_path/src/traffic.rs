@@ -1,0 +1,227 @@
+//! What was stored by topic and kind of message, and what groups gave back, since the broker's start. Knows
+//! no time: whoever looks twice knows the rate.
+
+use hashbrown::HashMap;
+
+use crate::times::histogram::Below;
+
+/// Topics counted by name, and pairs of group and topic: the limit of series of the official exporter
+/// (`metricsOtelCardinalityLimit`). What is beyond is counted under [`OTHER`].
+pub const NAMES_MAX: usize = 50_000;
+/// The name of all that has none of its own.
+pub const OTHER: &str = "_other";
+/// Bounds of the size of a message, bytes (`BrokerMetricsManager`): 1 KiB, 4 KiB, 512 KiB, 1, 2, 4 MiB.
+pub const SIZE_BOUNDS: [u64; 6] = [1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
+
+/// Bounds of the time for which timed messages are to wait, s (`DefaultStoreMetricsManager`): a minute, ten,
+/// an hour, twelve, a day, three.
+pub const DELAY_BOUNDS_S: [u64; 6] = [60, 600, 3_600, 43_200, 86_400, 259_200];
+/// Bounds of the time from a half message to its commit, s (`BrokerMetricsManager`): 5 s, one and ten
+/// minutes, one and twelve hours, a day.
+pub const FINISH_BOUNDS_S: [u64; 6] = [5, 60, 600, 3_600, 43_200, 86_400];
+
+/// What a message is, by its properties (`TopicMessageType.parseFromMessageProperty`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageKind {
+    /// Nothing special.
+    Normal,
+    /// It belongs to a shard.
+    Fifo,
+    /// It is delivered later.
+    Delay,
+    /// A half message.
+    Transaction,
+    /// It has a priority (5.5).
+    Priority,
+}
+
+/// All kinds.
+pub const MESSAGE_KINDS: [(MessageKind, &str); 5] = [
+    (MessageKind::Normal, "normal"),
+    (MessageKind::Fifo, "fifo"),
+    (MessageKind::Delay, "delay"),
+    (MessageKind::Transaction, "transaction"),
+    (MessageKind::Priority, "priority"),
+];
+
+/// What was stored of a kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// Messages by the size of their records.
+    pub sizes: Below<{ SIZE_BOUNDS.len() + 1 }>,
+}
+
+/// What a group gave back of a topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GivenBack {
+    /// To its retry topic.
+    pub retried: u64,
+    /// To its dead letters.
+    pub dead: u64,
+}
+
+type ByKind = [Stored; MESSAGE_KINDS.len()];
+/// Times in six bounds, s.
+pub type Seconds = Below<7>;
+
+/// Times of the messages of a topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TopicSeconds {
+    /// For how long timed messages are to wait.
+    pub delays: Seconds,
+    /// From half messages to their commit.
+    pub finishes: Seconds,
+}
+
+/// The counters of one loop.
+#[derive(Debug, Clone, Default)]
+pub struct Traffic {
+    topics: HashMap<Box<str>, Box<ByKind>>,
+    given_back: HashMap<(Box<str>, Box<str>), GivenBack>,
+    seconds: HashMap<Box<str>, TopicSeconds>,
+}
+
+impl Traffic {
+    /// Counts messages that were stored at once for a topic.
+    pub(crate) fn stored(&mut self, topic: &str, kind: MessageKind, messages: u64, bytes: u64) {
+        let of_topic = if let Some(known) = self.topics.get_mut(topic) {
+            known
+        } else {
+            let is_full = self.topics.len() >= NAMES_MAX;
+            let name = if is_full { OTHER } else { topic };
+            self.topics.entry(name.into()).or_default()
+        };
+        let Some(stored) = of_topic.get_mut(kind as usize) else {
+            return;
+        };
+        stored.messages += messages;
+        stored.bytes += bytes;
+        let each = bytes / messages.max(1);
+        stored.sizes.add(each, messages, &SIZE_BOUNDS);
+    }
+
+    /// Counts for how long a timed message is to wait, s.
+    pub(crate) fn delayed(&mut self, topic: &str, seconds: u64) {
+        let delays = &mut self.seconds_of(topic).delays;
+        delays.add(seconds, 1, &DELAY_BOUNDS_S);
+    }
+
+    /// Counts how long it took to commit a half message, s.
+    pub(crate) fn finished(&mut self, topic: &str, seconds: u64) {
+        let finishes = &mut self.seconds_of(topic).finishes;
+        finishes.add(seconds, 1, &FINISH_BOUNDS_S);
+    }
+
+    fn seconds_of(&mut self, topic: &str) -> &mut TopicSeconds {
+        let is_full = self.seconds.len() >= NAMES_MAX && !self.seconds.contains_key(topic);
+        let name = if is_full { OTHER } else { topic };
+        self.seconds.entry(name.into()).or_default()
+    }
+
+    /// Counts a message that a group gave back.
+    pub(crate) fn given_back(&mut self, group: &str, topic: &str, is_dead: bool) {
+        let mut key: (Box<str>, Box<str>) = (group.into(), topic.into());
+        if self.given_back.len() >= NAMES_MAX && !self.given_back.contains_key(&key) {
+            key = (OTHER.into(), OTHER.into());
+        }
+        let count = self.given_back.entry(key).or_default();
+        let counter = if is_dead {
+            &mut count.dead
+        } else {
+            &mut count.retried
+        };
+        *counter += 1;
+    }
+
+    /// Counts what another loop has counted, too.
+    pub fn add_all(&mut self, other: &Self) {
+        for (topic, kinds) in &other.topics {
+            let of_topic = self.topics.entry(topic.clone()).or_default();
+            for (sum, more) in of_topic.iter_mut().zip(kinds.iter()) {
+                sum.messages += more.messages;
+                sum.bytes += more.bytes;
+                sum.sizes.add_all(&more.sizes);
+            }
+        }
+        for (topic, seconds) in &other.seconds {
+            let sum = self.seconds.entry(topic.clone()).or_default();
+            sum.delays.add_all(&seconds.delays);
+            sum.finishes.add_all(&seconds.finishes);
+        }
+        for (key, count) in &other.given_back {
+            let sum = self.given_back.entry(key.clone()).or_default();
+            sum.retried += count.retried;
+            sum.dead += count.dead;
+        }
+    }
+
+    /// Topic, kind and what was stored, of every kind that came.
+    pub fn topics(&self) -> impl Iterator<Item = (&str, &'static str, &Stored)> {
+        let each = self.topics.iter().flat_map(|(topic, kinds)| {
+            let kinds = MESSAGE_KINDS.iter().zip(kinds.iter());
+            kinds.map(move |((_, name), stored)| (topic.as_ref(), *name, stored))
+        });
+        each.filter(|(_, _, stored)| stored.messages > 0)
+    }
+
+    /// Topic and times of its messages.
+    pub fn seconds(&self) -> impl Iterator<Item = (&str, &TopicSeconds)> {
+        let each = self.seconds.iter();
+        each.map(|(topic, seconds)| (topic.as_ref(), seconds))
+    }
+
+    /// Group, topic and what was given back.
+    pub fn all_given_back(&self) -> impl Iterator<Item = (&str, &str, GivenBack)> {
+        let each = self.given_back.iter();
+        each.map(|((group, topic), count)| (group.as_ref(), topic.as_ref(), *count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_counted_by_kind_and_what_is_beyond_the_bound_together() {
+        let mut traffic = Traffic::default();
+        traffic.stored("t", MessageKind::Normal, 1, 100);
+        traffic.stored("t", MessageKind::Normal, 4, 8 << 10);
+        traffic.stored("t", MessageKind::Delay, 1, 5 << 20);
+        let mut both = traffic.clone();
+        both.add_all(&traffic);
+        let mut rows: Vec<_> = both.topics().collect();
+        rows.sort_by_key(|row| row.1);
+        assert_eq!((rows[0].1, rows[0].2.messages), ("delay", 2));
+        assert_eq!(rows[0].2.sizes.counts, [0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(
+            (rows[1].2.messages, rows[1].2.bytes),
+            (10, 2 * (100 + (8 << 10)))
+        );
+        assert_eq!(rows[1].2.sizes.counts, [2, 8, 0, 0, 0, 0, 0]);
+        for number in 0..NAMES_MAX + 10 {
+            traffic.stored(&format!("u{number}"), MessageKind::Fifo, 1, 1);
+        }
+        let others = traffic.topics().find(|row| row.0 == OTHER);
+        assert_eq!(others.map(|row| row.2.messages), Some(11));
+        assert_eq!(traffic.topics.len(), NAMES_MAX + 1);
+    }
+
+    #[test]
+    fn what_groups_give_back_is_counted() {
+        let mut traffic = Traffic::default();
+        traffic.given_back("g", "t", false);
+        traffic.given_back("g", "t", true);
+        let mut both = traffic.clone();
+        both.add_all(&traffic);
+        let rows: Vec<_> = both.all_given_back().collect();
+        let count = GivenBack {
+            retried: 2,
+            dead: 2,
+        };
+        assert_eq!(rows, [("g", "t", count)]);
+    }
+}
