@@ -6,7 +6,8 @@ and dead letters, pulls, pops with and without an acknowledgement. Knows no brok
 
 import asyncio
 import urllib.request
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import mqcore
 from interop.patience import eventually
@@ -31,8 +32,8 @@ DEAD_GROUP, POP_GROUP = "MetricsDeadGroup", "MetricsPopGroup"
 _PATIENCE_S = 120.0
 
 
-def scraped(port: int, patience_s: float = _PATIENCE_S) -> str:
-    """Returns what `/metrics` shows, once it shows anything."""
+def scraped(port: int, is_whole: Callable[[str], bool] = bool) -> str:
+    """Returns what `/metrics` shows, once it is whole."""
 
     def look() -> str:
         try:
@@ -42,17 +43,24 @@ def scraped(port: int, patience_s: float = _PATIENCE_S) -> str:
         except OSError:
             return ""
 
-    return eventually(look, bool, patience_s=patience_s)
+    return eventually(look, is_whole, patience_s=_PATIENCE_S)
 
 
-def drive(servers: Servers) -> None:
-    """Moves the figures of a broker."""
+@contextmanager
+def driven(servers: Servers) -> Iterator[None]:
+    """Moves the figures of a broker; clients are connected within."""
     namesrv = servers.namesrv.address
     asyncio.run(_created(servers))
     _sent(namesrv)
     _ended(namesrv)
     asyncio.run(_popped(servers))
-    _consumed(namesrv)
+    # A producer too is to be seen.
+    with (
+        mqcore.Producer(namesrv, group="MetricsProducers") as producer,
+        _consumed(namesrv),
+    ):
+        producer.send(mqcore.Message(f"{TOPIC}NORMAL", b"seen"))
+        yield
 
 
 async def _created(servers: Servers) -> None:
@@ -86,9 +94,13 @@ def _ended(namesrv: str) -> None:
     topic = f"{TOPIC}TRANSACTION"
     with mqcore.TransactionProducer(namesrv, group="MetricsTransactions") as producer:
         for outcome in (True, True, False, None):
-            producer.send_in_transaction(
-                mqcore.Message(topic, b"half"), lambda _message, _argument, is_so=outcome: is_so
-            )
+
+            def work(
+                _message: mqcore.Message, _argument: object, is_so: bool | None = outcome
+            ) -> bool | None:
+                return is_so
+
+            producer.send_in_transaction(mqcore.Message(topic, b"half"), work)
 
 
 async def _popped(servers: Servers) -> None:
@@ -100,35 +112,34 @@ async def _popped(servers: Servers) -> None:
         await popper.pop(pollTime=2_000, invisibleTime=10_000, maxMsgNums=2, initMode=0)
 
 
-def _consumed(namesrv: str) -> None:
+@contextmanager
+def _consumed(namesrv: str) -> Iterator[None]:
+    """Lets two groups consume, one of them in vain, and stay."""
     seen: list[bytes] = []
-    options = {"consume_from": "earliest"}
+
+    def taking(message: mqcore.ReceivedMessage) -> None:
+        seen.append(message.body)
 
     def failing(_message: mqcore.ReceivedMessage) -> mqcore.Retry:
         return mqcore.Retry()
 
+    kinds = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
     with (
         mqcore.PushConsumer(
             namesrv,
             group=GROUP,
-            handler=lambda message: seen.append(message.body),
-            topics=[f"{TOPIC}{kind}" for kind in ("NORMAL", "FIFO", "DELAY", "TRANSACTION")],
-            **options,
+            handler=taking,
+            topics=[f"{TOPIC}{kind}" for kind in kinds],
+            consume_from="earliest",
         ),
         mqcore.PushConsumer(
             namesrv,
             group=DEAD_GROUP,
             handler=failing,
             topics=[f"{TOPIC}FIFO"],
+            consume_from="earliest",
             reconsume_max=1,
-            **options,
         ),
     ):
         eventually(lambda: len(seen), lambda count: count >= 30, patience_s=_PATIENCE_S)
-        asyncio.run(asyncio.sleep(6))
-
-
-def written(folder: Path, name: str, text: str) -> None:
-    """Keeps a scrape."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text, encoding="utf-8")
+        yield

@@ -17,6 +17,7 @@ __all__ = [
     "Rows",
     "SeriesBound",
     "Snapshot",
+    "Value",
     "exposition",
     "parsed_labels",
 ]
@@ -176,12 +177,14 @@ def _lines(family: Family, rows: Rows, common: str) -> Iterator[str]:
             count = 0
             for bound, more in zip(bounds, value.counts, strict=True):
                 count += more
-                yield f"{family.name}_bucket{{{own}{bound}{count}"
-            yield f"{family.name}_sum{{{own}}} {value.total}"
-            yield f"{family.name}_count{{{own}}} {count}"
+                yield f"{family.name}_bucket{{{own}{bound}{float(count)}"
+            yield f"{family.name}_sum{{{own}}} {float(value.total)}"
+            yield f"{family.name}_count{{{own}}} {float(count)}"
         return
     for labels, value in rows.items():
-        yield f"{family.name}{{{common}{_own(family, labels)}}} {value}"
+        if isinstance(value, Buckets):
+            raise TypeError(f"{family.name} is no histogram")
+        yield f"{family.name}{{{common}{_own(family, labels)}}} {float(value)}"
 
 
 def _own(family: Family, labels: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from mqcore.broker.pop import REVIVE_GROUP
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import BOUNDS_S
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
-from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
+from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, revive_topic
 from mqcore.native import GroupLag
 
 __all__ = ["group_rows", "timer_rows", "topic_rows"]
@@ -21,7 +21,6 @@ _T = TypeVar("_T")
 _ROWS_PER_PART: Final = 500
 _MS_PER_S: Final = 1_000
 _LOCAL: Final = ("local", "disk")
-# How far the group of check points has read, by its group and its topic.
 _Labels = tuple[str, ...]
 
 
@@ -127,15 +126,14 @@ def _revive_rows(state: BrokerState, revive: GroupLag | None) -> dict[str, Rows]
     """Returns how far the check points of pops were looked at, by queue."""
     lags: dict[_Labels, int] = {}
     ages: dict[_Labels, int] = {}
-    if revive is not None:
-        offsets = state.fast_path.offsets
-        for queue_id in state.read_queues(revive.topic):
-            done = offsets.find(REVIVE_GROUP, revive.topic, queue_id)
-            end = state.bounds(revive.topic, queue_id)[1]
-            # The offset of this group is that of the last check point that it is done with.
-            lag = max(0, end - 1 - (-1 if done is None else done))
-            lags[(str(queue_id),)] = lag
-            ages[(str(queue_id),)] = (revive.behind_ms or 0) if lag else 0
+    topic = revive_topic(state.settings.cluster)
+    for queue_id in state.read_queues(topic):
+        done = state.fast_path.offsets.find(REVIVE_GROUP, topic, queue_id)
+        end = state.bounds(topic, queue_id)[1]
+        # The offset of this group is that of the last check point that it is done with.
+        lag = max(0, end - 1 - (-1 if done is None else done))
+        lags[(str(queue_id),)] = lag
+        ages[(str(queue_id),)] = (revive.behind_ms or 0) if revive is not None and lag else 0
     return {
         "rocketmq_pop_revive_lag_milliseconds": lags,
         "rocketmq_pop_revive_latency_milliseconds": ages,
@@ -148,7 +146,7 @@ def timer_rows(state: BrokerState) -> dict[str, Rows]:
     if timers is None:
         return {}
     progress, now_ms = timers.progress(), state.now_ms() + state.timers_ahead_ms
-    by_bound = {}
+    by_bound: dict[_Labels, int] = {}
     from_ms = now_ms
     for bound in BOUNDS_S:
         to_ms = now_ms + bound * _MS_PER_S

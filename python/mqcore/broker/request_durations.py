@@ -7,7 +7,7 @@ from bisect import bisect_left
 from typing import Final
 
 from mqcore.broker.metric_families import FAMILIES, LATENCY_BOUNDS_MS
-from mqcore.broker.metrics import Buckets
+from mqcore.broker.metrics import Buckets, Rows, Value
 from mqcore.remoting import RequestCode, ResponseCode
 
 __all__ = ["RequestDurations"]
@@ -71,9 +71,9 @@ class RequestDurations:
         """Returns durations by request and response code, ms."""
         return {pair: found.buckets() for pair, found in list(self._by_pair.items())}
 
-    def made(self) -> dict[str, dict[tuple[str, str], Buckets]]:
+    def made(self) -> dict[str, Rows]:
         """Returns how long it took to make topics and groups, by family."""
-        shown: dict[str, dict[tuple[str, str], Buckets]] = {_TOPIC_FAMILY: {}, _GROUP_FAMILY: {}}
+        shown: dict[str, dict[tuple[str, ...], Value]] = {_TOPIC_FAMILY: {}, _GROUP_FAMILY: {}}
         for (name, outcome), found in list(self._made.items()):
             shown[name][outcome, "false"] = found.buckets()
-        return shown
+        return dict(shown)

@@ -6,36 +6,40 @@ when a tool asks.
 
 import asyncio
 import shutil
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 
 from mqcore.broker.deduplication import runtime_rows
+from mqcore.broker.durations import percentile_us, spans_text
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import DailyTotals
 from mqcore.errors import MQError
 from mqcore.model.topics import SCHEDULE_TOPIC
 from mqcore.model.versions import version_name
-from mqcore.native import QueueBounds, Stats, TimerProgress
+from mqcore.native import Stats, TimerProgress
 from mqcore.remoting import in_slices
 
 # Counters of the whole broker, keyed by the cluster as the official names have it.
 PUT_TOTAL = "BROKER_PUT_NUMS"
 GET_TOTAL = "BROKER_GET_NUMS"
+# The same without what belongs to the broker.
+PUT_OF_USERS = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
+GET_OF_USERS = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
 TOPIC_PUT = "TOPIC_PUT_NUMS"
+TOPIC_PUT_SIZE = "TOPIC_PUT_SIZE"
 GROUP_GET = "GROUP_GET_NUMS"
+GROUP_GET_SIZE = "GROUP_GET_SIZE"
+SENT_BACK = "SNDBCK_PUT_NUMS"
+DEAD = "DLQ_PUT_NUMS"
 # Totals of the fast path whose rates are reported, by its names for them.
 _TOTALS = ("sends", "found", "missed", "pulled")
 TIMER_ENTERED = "TIMER_ENQUEUE_NUMS"
 TIMER_DELIVERED = "TIMER_DEQUEUE_NUMS"
 
-# Spans of the time of a put, as the official table spells them.
-_PUT_SPANS = (
-    *("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s"),
-    *("1~2s", "2~3s", "3~4s", "4~5s", "5~10s", "10s~"),
-)
 # The official pools of threads: prefix in the table, and the setting of its queue's length.
 _POOLS = ("send", "pull", "litePull", "query", "ack")
 
 _MS_PER_S = 1_000
+_US_PER_MS = 1_000
 # Rows of a table that are looked at in one step.
 _PER_STEP = 64
 _S_PER_MINUTE = 60
@@ -52,53 +56,77 @@ def sample_totals(state: BrokerState) -> None:
         state.statistics.note_total(name, total, now_ms)
 
 
-def sample(
-    state: BrokerState, queues: Iterable[QueueBounds], timers: TimerProgress | None = None
-) -> Generator[None, None, None]:
-    """Notes the running totals: of the broker, of topics by their queues, of groups.
+class _Round:
+    """One round of samples: which counters there are now."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._numbers = state.statistics
+        self._now_ms = state.now_ms()
+        self._kept: list[tuple[str, str]] = []
+
+    def note(self, name: str, key: str, total: int, times: int | None = None) -> None:
+        """Takes a running total, and how many additions made it where that is another number."""
+        self._numbers.note(name, key, total, self._now_ms, times)
+        self._kept.append((name, key))
+
+    def end(self) -> None:
+        """Drops the counters that were not noted."""
+        self._numbers.forget(self._kept)
+        self._numbers.end_of_round(self._now_ms)
+
+
+def sample(state: BrokerState, timers: TimerProgress | None = None) -> Generator[None, None, None]:
+    """Notes the running totals: of the broker, of topics, of groups (`BrokerStatsManager`).
 
     Step by step: there may be many.
 
     Args:
         state: The broker.
-        queues: Every queue of its store.
         timers: How far its timers are.
     """
-    now_ms, numbers = state.now_ms(), state.statistics
+    noted, cluster = _Round(state), state.settings.cluster
     fast_path = state.fast_path.stats()
-    cluster = state.settings.cluster
-    numbers.note(PUT_TOTAL, cluster, fast_path.get("sends", 0), now_ms)
-    numbers.note(GET_TOTAL, cluster, fast_path.get("pulled", 0), now_ms)
-    kept = [(PUT_TOTAL, cluster), (GET_TOTAL, cluster)]
+    noted.note(PUT_TOTAL, cluster, fast_path.get("sends", 0))
+    noted.note(GET_TOTAL, cluster, fast_path.get("pulled", 0))
     if timers is not None:
-        for name, total in ((TIMER_ENTERED, timers.entered), (TIMER_DELIVERED, timers.delivered)):
-            numbers.note(name, cluster, total, now_ms)
-            kept.append((name, cluster))
-    totals: dict[str, int] = {}
-    for at, queue in enumerate(queues):
-        totals[queue.topic] = totals.get(queue.topic, 0) + queue.max_offset
+        noted.note(TIMER_ENTERED, cluster, timers.entered)
+        noted.note(TIMER_DELIVERED, cluster, timers.delivered)
+    topics: dict[str, tuple[int, int]] = {}
+    of_users = 0
+    for at, sent in enumerate(state.fast_path.times.topics()):
+        messages, size = topics.get(sent.topic, (0, 0))
+        topics[sent.topic] = messages + sent.messages, size + sent.bytes
+        of_users += 0 if state.topics.is_system(sent.topic) else sent.messages
         if at % _PER_STEP == 0:
             yield
-    for at, (topic, total) in enumerate(totals.items()):
-        numbers.note(TOPIC_PUT, topic, total, now_ms)
-        kept.append((TOPIC_PUT, topic))
+    noted.note(PUT_OF_USERS, cluster, of_users)
+    for at, (topic, (messages, size)) in enumerate(topics.items()):
+        noted.note(TOPIC_PUT, topic, messages)
+        noted.note(TOPIC_PUT_SIZE, topic, size, messages)
         if at % _PER_STEP == 0:
             yield
+    of_users = 0
     for at, got in enumerate(state.fast_path.group_gets()):
-        numbers.note(GROUP_GET, f"{got.topic}@{got.group}", got.messages, now_ms)
-        kept.append((GROUP_GET, f"{got.topic}@{got.group}"))
+        key = f"{got.topic}@{got.group}"
+        noted.note(GROUP_GET, key, got.messages)
+        noted.note(GROUP_GET_SIZE, key, got.bytes, got.messages)
+        of_users += 0 if state.topics.is_system(got.topic) else got.messages
         if at % _PER_STEP == 0:
             yield
-    numbers.forget(kept)
-    numbers.end_of_round(now_ms)
+    noted.note(GET_OF_USERS, cluster, of_users)
+    for given in state.fast_path.times.given_back():
+        key = f"{given.topic}@{given.group}"
+        for name, count in ((SENT_BACK, given.retried), (DEAD, given.dead)):
+            if count:
+                noted.note(name, key, count)
+    noted.end()
 
 
 async def sampled(state: BrokerState) -> None:
-    """Samples every counter; asks the store in a thread."""
+    """Samples every counter."""
     timers = state.timers
     progress = None if timers is None else await asyncio.to_thread(timers.progress)
-    queues = await asyncio.to_thread(state.store.queues)
-    await in_slices(sample(state, queues, progress))
+    await in_slices(sample(state, progress))
 
 
 def runtime_table(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, str]:
@@ -113,7 +141,7 @@ def runtime_table(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str,
     return {
         **_identity(state, now_ms),
         **_rates(state, fast_path),
-        **_sends(fast_path),
+        **_sends(state, fast_path),
         **_log(state, stats),
         **_delays(state),
         **_queues(state, fast_path),
@@ -155,16 +183,22 @@ def _rates(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, str]:
     return table
 
 
-def _sends(fast_path: Mapping[str, int]) -> dict[str, str]:
-    """What was stored. Tools want the times of single messages too, which are not measured: 0."""
+def _sends(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, str]:
+    """What was stored, and how long that took since the start (`StoreStatsService`)."""
     sends, size_bytes = fast_path.get("sends", 0), fast_path.get("send_bytes", 0)
     failed = sum(fast_path.get(name, 0) for name in ("refused_illegal", "refused_unavailable"))
+    stages = {(each.kind, each.stage): each for each in state.fast_path.times.stages()}
+    appended, read = stages.get(("send", "appended")), stages.get(("pull", "read"))
+    counts, max_us = ((), 0) if appended is None else (appended.counts, appended.max_us)
+    latencies = {
+        name: f"{percentile_us(counts, share, max_us) / _US_PER_MS:.2f}"
+        for name, share in (("putLatency99", 0.99), ("putLatency999", 0.999))
+    }
     return {
-        "getMessageEntireTimeMax": "0",
-        "putLatency99": "0.00",
-        "putLatency999": "0.00",
-        "putMessageDistributeTime": " ".join(f"[{span}]:0" for span in _PUT_SPANS),
-        "putMessageEntireTimeMax": "0",
+        "getMessageEntireTimeMax": str(0 if read is None else read.max_us // _US_PER_MS),
+        **latencies,
+        "putMessageDistributeTime": spans_text(counts),
+        "putMessageEntireTimeMax": str(max_us // _US_PER_MS),
         "putMessageAverageSize": str(size_bytes / max(1, sends)),
         "putMessageFailedTimes": str(failed),
         "putMessageSizeTotal": str(size_bytes),

@@ -23,16 +23,17 @@ requests since the start; a percentile is the bound that so many did not pass:
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
+from mqcore.broker.durations import percentile_us
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command, SlowRequest, StageTimes, Store
 from mqcore.remoting import CODES, Handler, OwnRequestCode, Request, RequestCode
 
-__all__ = ["SlowRequests", "percentile_us"]
+__all__ = ["SlowRequests"]
 
 # What an answer has at the most: all that a broker keeps (64 of each of 16 minutes, of each loop).
 _LIMIT_MAX: Final = 10_000
@@ -130,28 +131,3 @@ def _stage(times: StageTimes) -> dict[str, Any]:
         name: percentile_us(times.counts, share, times.max_us)
         for name, share in _PERCENTILES.items()
     }
-
-
-def percentile_us(counts: Sequence[int], share: float, max_us: int) -> int:
-    """Returns the bound that a share of durations did not pass, us; 0 without any.
-
-    Args:
-        counts: How many took at most 1, 2, 4 us and so on, each without those before; the last
-            place has the rest.
-        share: Between 0 and 1.
-        max_us: The longest; no percentile is above it.
-    """
-    wanted = share * sum(counts)
-    if not wanted:
-        return 0
-    for place, reached in enumerate(_running(counts[:-1])):
-        if reached >= wanted:
-            return min(1 << place, max_us)
-    return max_us
-
-
-def _running(counts: Iterable[int]) -> Iterable[int]:
-    total = 0
-    for count in counts:
-        total += count
-        yield total
