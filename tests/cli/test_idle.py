@@ -9,7 +9,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from mqcore.cli.memory import memory, occupied
+from mqcore.cli.memory import memory
+from mqcore.occupancy import occupied
 
 IDLE_MAX_BYTES = 100_000_000
 # What is present ahead of the first append.

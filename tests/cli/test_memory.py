@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mqcore.cli.memory import holder_of, memory, occupied, store_of
+from mqcore.cli.memory import memory
 from mqcore.errors import MQError
+from mqcore.occupancy import holder_of, occupied, store_of
+from mqcore.testing import Broker
 
 LOG_FILE = "commitlog/00000000000000000000"
 SEGMENT_BYTES = 64 << 20
@@ -128,3 +130,40 @@ def test_numbers_of_a_made_process(tmp_path: Path) -> None:
     assert [(each.mapped, each.locked) for each in facts.large] == [(128 << 20, 128 << 20)]
     assert (facts.libraries.mapped, facts.libraries.swapped) == (4096, 4096)
     assert facts.machine == {"MemTotal": 8192, "Dirty": 1024}
+
+
+def test_a_broker_is_asked_by_its_address_or_name() -> None:
+    with Broker() as broker:
+        for target in (broker.address, "broker-test"):
+            line = ["--json", "-n", broker.namesrv, target]
+            result = CliRunner().invoke(memory, line, catch_exceptions=False)
+            facts = json.loads(result.stdout)
+            owners = {each["owner"] for each in facts["held"]}
+            assert {"Python objects", "connections", "held pulls"} <= owners
+        text = CliRunner().invoke(memory, ["-n", broker.namesrv, broker.address]).stdout
+        assert "what holds RssAnon" in text
+        assert "accounted" in text
+        assert "\u2588" in text
+        wrong = CliRunner().invoke(memory, ["-n", broker.namesrv, "nobody"])
+        assert wrong.exit_code == 2
+        assert "they know: broker-test" in wrong.output
+
+
+def test_a_kernel_without_groups_and_rollups_has_no_numbers_of_them(tmp_path: Path) -> None:
+    folder = tmp_path / "proc" / "7"
+    folder.mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 8 kB\n")
+    (folder / "status").write_text("Threads:\t3\n")
+    (folder / "smaps").write_text("")
+    facts = occupied(7, None, tmp_path)
+    assert (facts.limit, facts.rollup, facts.faults) == ({}, {}, {})
+    (folder / "stat").write_text("7 (a (b) c) S 1 1 1 0 -1 0 11 0 22 0 1 1\n")
+    (folder / "cgroup").write_text("1:name=x:/y\n0::/a/b\n")
+    group = tmp_path / "sys/fs/cgroup/a/b"
+    group.mkdir(parents=True)
+    (group / "memory.current").write_text("5\n")
+    (group / "memory.max").write_text("max\n")
+    (group / "memory.events").write_text("low 0\noom_kill 2\n")
+    facts = occupied(7, None, tmp_path)
+    assert facts.faults == {"minor": 11, "major": 22}
+    assert facts.limit == {"max": 0, "current": 5, "low": 0, "oom_kill": 2}

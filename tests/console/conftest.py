@@ -9,10 +9,15 @@ from console_visits import Visitor
 from mqcore.console import Console
 from mqcore.testing import Broker
 
+# Both change what a broker of 4.9 does by default.
+RECALLS = {"recallMessageEnable": True, "enablePropertyFilter": True}
+
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    with Broker(settings={"timerWheelEnable": True, "traceTopicEnable": True}) as started:
+    with Broker(
+        settings={"timerWheelEnable": True, "traceTopicEnable": True, **RECALLS}
+    ) as started:
         yield started
 
 

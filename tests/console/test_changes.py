@@ -9,8 +9,10 @@ import click
 import pytest
 
 from console_visits import Answer, Visitor
+from interop.patience import eventually
 from mqcore import Message, Producer, PushConsumer, Reject
 from mqcore.cli.main import commands
+from mqcore.console import Console
 from mqcore.testing import Broker, Inbox
 
 
@@ -266,8 +268,65 @@ def test_a_setting_and_a_value_are_changed(admin: Visitor) -> None:
 
 def test_what_was_done_is_audited(admin: Visitor, visit: Callable[[str], Visitor]) -> None:
     admin.change("/groups", name="audited", retries="1")
-    row = admin.json("/audit?q=audited")["rows"][0]
+    row = admin.json("/audit?q=audited")["list"]["rows"][0]
     assert (row["user"], row["what"], row["outcome"]) == ("admin", "group create", "done")
     assert "csrf" not in row["fields"]
     assert visit("reader").get("/audit").status == 403
     assert "Audit" not in visit("reader").page("/").document.text
+
+
+def test_the_audit_is_filtered_checked_and_downloaded(console: Console, admin: Visitor) -> None:
+    admin.change("/groups", name="watched-over", retries="1")
+    assert admin.plan("/groups", name="watched-over", retries="1").status == 400
+    rows = admin.json("/audit?q=watched-over&user=admin")["list"]["rows"]
+    assert [row["outcome"] for row in rows] == ["done"]
+    assert admin.json("/audit?q=watched-over&user=reader")["list"]["rows"] == []
+    assert admin.json("/audit?q=watched-over&only=failed")["list"]["rows"] == []
+    assert "follow from one another" in admin.page("/audit?check=yes").document.text
+    whole = admin.get("/audit/file")
+    assert whole.headers["content-disposition"].startswith("attachment")
+    assert b"watched-over" in whole.body
+    path = console.state.audit.path
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:1], *lines[2:]]))
+    try:
+        assert "Line 2 does not follow" in admin.page("/audit?check=yes").document.text
+    finally:
+        path.write_bytes(b"".join(lines))
+
+
+def test_a_timed_message_is_taken_back(admin: Visitor, broker: Broker) -> None:
+    broker.create_topic("timed", queues=1)
+    with Producer(broker.namesrv, group="p") as producer:
+        sent = [
+            producer.send(Message("timed", f"{n}", deliver_at=time.time() + 3_600))
+            for n in range(2)
+        ]
+
+    def coming() -> dict[str, str]:
+        (row,) = admin.json("/later")["brokers"]
+        return {each["id"]: each["handle"] for each in row["coming"] if each["topic"] == "timed"}
+
+    assert len(eventually(coming, lambda found: len(found) == 2)) == 2
+    handles = coming()
+    assert [handles[each.message_id] for each in sent] == [each.recall_handle for each in sent]
+    admin.page("/later")
+    for each in sent:
+        planned(admin, "/later/recall", handle=handles[each.message_id])
+    page = admin.change("/later/recall", handle=handles[sent[0].message_id])
+    assert "was taken back" in page.document.text
+    left = [sent[1].message_id]
+    assert list(eventually(coming, lambda found: list(found) == left)) == left
+    assert admin.plan("/later/recall", handle="nonsense").status == 400
+
+
+def test_a_half_message_that_was_given_up_is_asked_about_again(
+    admin: Visitor, broker: Broker
+) -> None:
+    broker.create_topic("plain", queues=1)
+    with Producer(broker.namesrv, group="p") as producer:
+        sent = producer.send(Message("plain", "x"))
+    (row,) = admin.json(f"/messages?by=id&topic=plain&id={sent.message_id}")["found"]
+    refused = admin.plan("/later/resume", id=row["offset_id"])
+    assert refused.status == 400
+    assert "it was not given up" in refused.document.text

@@ -10,6 +10,8 @@ from console_visits import Visitor
 from mqcore import Message, Producer, PushConsumer, aio
 from mqcore.admin import GroupConfig
 from mqcore.console import Console
+from mqcore.console.charts import spark, strip
+from mqcore.console.pages.brokers import TABS
 from mqcore.console.routes import MENU
 from mqcore.testing import Broker
 
@@ -59,14 +61,51 @@ def test_every_page_of_the_menu_is_well_made(admin: Visitor) -> None:
 
 
 def test_a_broker_is_shown_from_all_sides(admin: Visitor) -> None:
-    for tab in ("figures", "configuration", "store", "clients"):
+    for tab in TABS:
         page = admin.page(f"/brokers/broker-test/0?tab={tab}").document
         assert "without an answer" not in page.text
     settings = admin.json("/brokers/broker-test/0?tab=configuration&q=transactionTimeOut")
     (row,) = settings["settings"]
     assert row["name"] == "transactionTimeOut"
     assert row["is_hot"]
+    assert settings["has_sources"]
+    changed = admin.json("/brokers/broker-test/0?tab=configuration&only=changed")["settings"]
+    assert {row["source"] for row in changed} >= {"given"}
+    assert "default" not in {row["source"] for row in changed}
+    assert "timerWheelEnable" in {row["name"] for row in changed}
+    live = admin.json("/brokers/broker-test/0?tab=configuration&only=live")
+    assert 0 < len(live["settings"]) < live["of"]
     assert admin.get("/brokers/nobody/0").status == 404
+
+
+def test_what_a_broker_occupies_is_shown_by_its_holders(admin: Visitor) -> None:
+    page = admin.page("/brokers/broker-test/0?tab=memory").document
+    assert "Python objects" in page.text
+    assert "mqcore broker memory" in page.text
+    memory = admin.json("/brokers/broker-test/0?tab=memory")["memory"]
+    assert memory["accounted"] + memory["rest"] >= memory["anonymous"] > 0
+    assert {"connections", "topics"} & {row["owner"] for row in memory["owners"]}
+    data = admin.json("/brokers/broker-test/0?tab=store")
+    newest = data["map"]["logs"][0]
+    assert newest["length"] > 0
+    assert all(0 <= piece["x"] <= 1_000 for piece in newest["pieces"])
+    assert sum(row["resident"] for row in data["map"]["logs"]) > 0
+    assert {part["part"] for part in data["map"]["parts"]} >= {"config", "consumequeue"}
+
+
+def test_a_strip_has_a_piece_for_each_change_of_shade() -> None:
+    assert strip([]) == []
+    assert strip([0, 0]) == []
+    pieces = strip([100, 100, 0, 1])
+    assert [(each.x, each.width, each.shade) for each in pieces] == [(0, 500, 8), (750, 250, 1)]
+
+
+def test_a_line_goes_by_the_times_of_its_points() -> None:
+    assert spark([]).line == ""
+    assert spark([(5, 1.0)]).line == ""
+    line = spark([(0, 0.0), (1_000, 4.0), (4_000, 2.0)])
+    assert (line.top, line.span_ms) == (4.0, 4_000)
+    assert line.line == "0.0,42.0 60.0,2.0 240.0,22.0"
 
 
 def test_a_topic_is_shown_from_all_sides(admin: Visitor) -> None:

@@ -9,6 +9,7 @@ async with Admin("127.0.0.1:9876") as admin:
 """
 
 from mqcore.admin.admin import Admin
+from mqcore.admin.broker_settings import BrokerSetting
 from mqcore.admin.brokers import Brokers
 from mqcore.admin.dead_letters import DeadLetter, DeadLetters, ResendResult, Resent
 from mqcore.admin.groups import LATEST_MS, Groups
@@ -37,25 +38,31 @@ from mqcore.model.groups import GroupConfig
 from mqcore.model.request_modes import RequestMode
 from mqcore.model.topics import TopicConfig
 from mqcore.model.traces import MessageTrace
+from mqcore.occupancy import FilePart, Held, Mapped, Occupied
 
 __all__ = [
     "LATEST_MS",
     "Admin",
+    "BrokerSetting",
     "Brokers",
     "ClusterInfo",
     "Connected",
     "CounterWindow",
     "DeadLetter",
     "DeadLetters",
+    "FilePart",
     "GroupConfig",
     "GroupConnections",
     "GroupProgress",
     "Groups",
     "HandOver",
     "HandOverStep",
+    "Held",
+    "Mapped",
     "MessageTrace",
     "Messages",
     "NameServers",
+    "Occupied",
     "QueueProgress",
     "QueueRange",
     "Refill",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mqcore.admin.arguments import lines_of, of_type
+from mqcore.admin.broker_settings import BrokerSetting
 from mqcore.admin.results import (
     ClusterInfo,
     Connected,
@@ -15,6 +16,7 @@ from mqcore.admin.slow import SlowRequests
 from mqcore.admin.transport import Transport
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
+from mqcore.occupancy import Occupied
 from mqcore.remoting import OwnRequestCode, RequestCode, ResponseCode
 
 __all__ = ["Brokers"]
@@ -62,6 +64,25 @@ class Brokers:
         """
         body = "".join(f"{line}\n" for line in lines_of("changes", changes)).encode()
         await self._transport.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
+
+    async def settings(self, address: str) -> list[BrokerSetting]:
+        """Returns the settings of a broker of mqcore, by name, with where each value comes from.
+
+        Raises:
+            ResponseError: The broker does not know the request: it is none of mqcore.
+        """
+        answer = await self._transport.ask(address, OwnRequestCode.SETTINGS)
+        rows = as_list(parse_object(answer.body).get("settings"))
+        return sorted(map(BrokerSetting.of_json, rows), key=lambda each: each.name)
+
+    async def memory(self, address: str) -> Occupied:
+        """Returns what a broker of mqcore and its store occupy, and what holds its memory.
+
+        Raises:
+            ResponseError: The broker does not know the request: it is none of mqcore.
+        """
+        answer = await self._transport.ask(address, OwnRequestCode.MEMORY)
+        return Occupied.of_json(parse_object(answer.body))
 
     async def counter(self, address: str, name: str, key: str) -> dict[str, CounterWindow] | None:
         """Returns a counter over the last `minute`, `hour` and `day`, None for one not there (315).

@@ -36,6 +36,8 @@ LATEST_MS = -1
 _RETRIES = 16
 # A broker asks a client for its state for 10 s; its own answer takes no longer.
 _RUNNING_INFO_TIMEOUT_S = 12.0
+# How a broker of 4.9 ends the remark about a group without an offset in the topic.
+_NO_OFFSET = "> not exist"
 
 
 def unknown_group(group: str) -> MQError:
@@ -341,8 +343,8 @@ class Groups:
     ) -> dict[MessageQueue, int]:
         """Moves a group to a time in every queue of a topic (222).
 
-        Brokers of 4.9 refuse it while nobody of the group is online: then its offsets are written
-        from here, as official tools do.
+        Brokers of 4.9 refuse it while nobody of the group is online, and where the group has not
+        committed anything yet: then its offsets are written from here, as official tools do.
 
         Args:
             group: Which.
@@ -372,12 +374,25 @@ class Groups:
         moved: dict[MessageQueue, int] = {}
         for address in brokers.values():
             offline = (ResponseCode.CONSUMER_NOT_ONLINE,)
-            answer = await self._transport.ask(address, code, ext, fine=offline)
-            if answer.code == ResponseCode.SUCCESS:
-                moved |= _offsets(answer)
+            try:
+                answer = await self._transport.ask(address, code, ext, fine=offline)
+            except ResponseError as error:
+                if not await self._has_no_offset(address, group, error):
+                    raise
             else:
-                moved |= await self._written_to_time(address, group, topic, at_ms)
+                if answer.code == ResponseCode.SUCCESS:
+                    moved |= _offsets(answer)
+                    continue
+            moved |= await self._written_to_time(address, group, topic, at_ms)
         return dict(sorted(moved.items()))
+
+    async def _has_no_offset(self, address: str, group: str, error: ResponseError) -> bool:
+        """Returns whether a broker knows a group that it will not move: of 4.9, without offsets.
+
+        It answers that there is no such group, also of one that was created.
+        """
+        is_unknown = error.code == ResponseCode.SYSTEM_ERROR and _NO_OFFSET in (error.remark or "")
+        return is_unknown and group in await self.configs_at(address)
 
     async def _written_to_time(
         self, address: str, group: str, topic: str, time_ms: int

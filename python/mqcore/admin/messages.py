@@ -7,9 +7,11 @@ from datetime import datetime
 
 from mqcore.admin.arguments import LONG_MAX, of_type, unix_ms, whole
 from mqcore.admin.transport import Transport, all_of
+from mqcore.client.recall import RecallHandle
 from mqcore.errors import MQError
 from mqcore.model.message_ids import parse_offset_id
 from mqcore.model.queues import MessageQueue
+from mqcore.model.topics import CHECK_MAX_TIME_TOPIC
 from mqcore.native import Command, Message, decode_records
 from mqcore.remoting import RequestCode, ResponseCode
 from mqcore.remoting.address import TcpAddress
@@ -26,6 +28,10 @@ _PULL_MAX = 32
 # Pull with a subscription in the request; a message that is not there is not waited for.
 _SUBSCRIPTION = 4
 _TOOLS_GROUP = "TOOLS_CONSUMER"
+_TAG, _SQL = "TAG", "SQL92"
+# The producer group in the request that recalls a message.
+_RECALL_GROUP = "mqcore-admin"
+_MASTER_ID = 0
 
 
 def located(offset_id: str) -> tuple[str, int]:
@@ -131,16 +137,20 @@ class Messages:
         ]
         return sorted(found, key=lambda each: each.store_timestamp_ms)
 
-    async def at(self, queue: MessageQueue, offset: int, limit: int = 1) -> list[Message]:
+    async def at(
+        self, queue: MessageQueue, offset: int, limit: int = 1, *, sql: str = ""
+    ) -> list[Message]:
         """Returns messages of a queue from an offset on (11); fewer where there are no more.
 
         Args:
             queue: Which.
             offset: First queue offset.
             limit: At most so many, 32 in one call.
+            sql: Only messages for which this expression of SQL92 is true; empty for all.
 
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
+            ResponseError: It takes no expressions (`enablePropertyFilter`), or not this one.
         """
         whole("offset", offset, 0, LONG_MAX)
         whole("limit", limit, 1)
@@ -154,9 +164,9 @@ class Messages:
             "sysFlag": str(_SUBSCRIPTION),
             "commitOffset": "0",
             "suspendTimeoutMillis": "0",
-            "subscription": "*",
+            "subscription": sql or "*",
             "subVersion": "0",
-            "expressionType": "TAG",
+            "expressionType": _SQL if sql else _TAG,
         }
         none = (
             ResponseCode.PULL_NOT_FOUND,
@@ -169,3 +179,42 @@ class Messages:
         # Of a batch that is one record, the messages before the offset come along.
         found = decode_records(answer.body, unwraps=True)
         return [message for message in found if message.queue_offset >= offset][:limit]
+
+    async def recall(self, handle: str) -> str:
+        """Takes a timed message back before its time (370); returns its unique id.
+
+        Args:
+            handle: As brokers of 5.3.2 and later give it with the answer to a send.
+
+        Raises:
+            MessageError: It is no handle.
+            MQError: Name servers know no master of the broker in it.
+            ResponseError: The broker refuses: recalls are off (`recallMessageEnable`), or the
+                message was delivered.
+        """
+        named = RecallHandle.parse(handle)
+        address = (
+            (await self._transport.cluster()).brokers.get(named.broker_name, {}).get(_MASTER_ID)
+        )
+        if address is None:
+            raise MQError(
+                f"name servers know no master of {named.broker_name}, which keeps the message"
+            )
+        ext = {"producerGroup": _RECALL_GROUP, "topic": named.topic, "recallHandle": handle}
+        ext["bname"] = named.broker_name
+        answer = await self._transport.ask(address, RequestCode.RECALL_MESSAGE, ext)
+        return answer.ext.get("msgId") or named.message_id
+
+    async def resume_check(self, offset_id: str) -> None:
+        """Lets a half message that was given up be asked about again (323).
+
+        Args:
+            offset_id: The broker's id of it, in `TRANS_CHECK_MAX_TIME_TOPIC`.
+
+        Raises:
+            MQError: It is no such id.
+            ResponseError: The broker refuses: there is no such message, or it was not given up.
+        """
+        address, _ = located(offset_id)
+        ext = {"topic": CHECK_MAX_TIME_TOPIC, "msgId": offset_id}
+        await self._transport.ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, ext)

@@ -1,268 +1,194 @@
-"""`mqcore broker memory`: what a running broker and its store occupy, asked of the kernel.
+"""`mqcore broker memory`: what a running broker and its store occupy, and what holds its memory.
 
-Looks from outside, at `/proc`: it works beside a broker that no longer answers. Needs the same user
-as the broker, or root.
+Of a process or a directory of this machine the kernel is asked, also beside a broker that no longer
+answers; of an address or a broker's name the broker itself, which also knows what holds its memory.
 """
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from mqcore.cli.tables import size_text
-from mqcore.errors import MQError
-from mqcore.native import Inspection
+from mqcore.cli.cluster import Cluster, cluster_options
 
-_STATUS = ("VmRSS", "VmHWM", "RssAnon", "RssFile", "RssShmem", "VmLck", "VmSwap", "VmSize")
-_MACHINE = ("MemTotal", "MemAvailable", "Cached", "Dirty", "Writeback", "SwapFree")
-_MAP_NUMBERS = {"Size": "mapped", "Rss": "resident", "Locked": "locked", "Swap": "swapped"}
-# Anonymous maps from here on are listed one by one: buffers of the pool are such, one per log file.
-_LARGE_BYTES = 64 << 20
+if TYPE_CHECKING:
+    from mqcore.admin import Admin, FilePart, Held, Occupied
 
+__all__ = ["memory"]
 
-@dataclass(slots=True)
-class Mapped:
-    """Memory of a process in one file, or in one kind of memory without a file. Bytes.
-
-    Attributes:
-        name: Path of the file, or `heap`, `stack`, `anonymous`.
-        maps: Number of maps.
-        mapped: Address space.
-        resident: In memory.
-        locked: Locked in memory.
-        swapped: In swap.
-    """
-
-    name: str
-    maps: int = 0
-    mapped: int = 0
-    resident: int = 0
-    locked: int = 0
-    swapped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Occupied:
-    """What a broker occupies. Bytes.
-
-    Attributes:
-        pid: Its process.
-        store: Directory of its store, None when it has none.
-        threads: Number of threads.
-        process: VmRSS and its like.
-        heap: Heap and other memory without a file.
-        large: Anonymous maps of at least 64 MiB one by one: buffers of the pool.
-        store_files: Files of the store that the process has mapped.
-        libraries: All other files.
-        page_cache: Per part of the store: files, length, on disk, in memory (page cache).
-        machine: The machine's Cached, Dirty, Writeback and its like.
-    """
-
-    pid: int
-    store: str | None
-    threads: int
-    process: dict[str, int]
-    heap: list[Mapped]
-    large: list[Mapped]
-    store_files: list[Mapped]
-    libraries: Mapped
-    page_cache: list[dict[str, str | int]]
-    machine: dict[str, int]
-
-
-def occupied(pid: int, store: Path | None, root: Path = Path("/")) -> Occupied:
-    """Returns what a process and its store occupy.
-
-    Args:
-        pid: The process.
-        store: Directory of the store, None to look without one.
-        root: Where `proc` is.
-
-    Raises:
-        MQError: The process is gone, or belongs to somebody else.
-    """
-    folder = root / "proc" / str(pid)
-    try:
-        status = _numbers((folder / "status").read_text(encoding="utf-8", errors="replace"))
-        maps = (folder / "smaps").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        raise MQError(f"there is no process {pid}") from None
-    except PermissionError:
-        raise MQError(f"process {pid} belongs to another user: ask as that user or root") from None
-    heap: dict[str, Mapped] = {}
-    files: dict[str, Mapped] = {}
-    large = []
-    libraries = Mapped("libraries and other files")
-    below = f"{store}/" if store is not None else None
-    for found in _maps(maps):
-        if not found.name.startswith("/"):
-            _add(heap.setdefault(found.name, Mapped(found.name)), found)
-            if found.name == "anonymous" and found.mapped >= _LARGE_BYTES:
-                large.append(found)
-        elif below is not None and found.name.startswith(below):
-            name = found.name.removeprefix(below)
-            _add(files.setdefault(name, Mapped(name)), found)
-        else:
-            _add(libraries, found)
-    meminfo = _numbers((root / "proc/meminfo").read_text(encoding="ascii"))
-    return Occupied(
-        pid=pid,
-        store=None if store is None else str(store),
-        threads=status.get("Threads", 0),
-        process={name: status[name] for name in _STATUS if name in status},
-        heap=list(heap.values()),
-        large=large,
-        store_files=sorted(files.values(), key=lambda each: each.name),
-        libraries=libraries,
-        page_cache=[] if store is None else page_cache(store),
-        machine={name: meminfo[name] for name in _MACHINE if name in meminfo},
-    )
-
-
-def page_cache(store: Path) -> list[dict[str, str | int]]:
-    """Returns what each log file and each other part of a store occupies on disk and in memory."""
-    parts: dict[str, dict[str, str | int]] = {}
-    sums: dict[str, list[int]] = {}
-    for file in Inspection(store, config={}).files():
-        top = file.path.split("/", 1)[0]
-        part = file.path if top == "commitlog" else top
-        total = sums.setdefault(part, [0, 0, 0, 0])
-        for column, number in enumerate(
-            (1, file.len_bytes, file.allocated_bytes, file.resident_bytes or 0)
-        ):
-            total[column] += number
-    for part, (files, length, on_disk, resident) in sums.items():
-        parts[part] = {
-            "part": part,
-            "files": files,
-            "length": length,
-            "on_disk": on_disk,
-            "resident": resident,
-        }
-    return list(parts.values())
-
-
-def holder_of(store: Path, root: Path = Path("/")) -> int:
-    """Returns the process that has a store open for writing.
-
-    Raises:
-        MQError: There is none that this user may see.
-    """
-    lock = (store / "lock").resolve()
-    for folder in (root / "proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        if int(folder.name) != os.getpid() and lock in _open_files(folder):
-            return int(folder.name)
-    raise MQError(f"{store}: no process of this user has it open")
-
-
-def store_of(pid: int, root: Path = Path("/")) -> Path | None:
-    """Returns the directory of the store that a process has open, None when there is none."""
-    for path in _open_files(root / "proc" / str(pid)):
-        if path.name == "lock" and (path.parent / "commitlog").is_dir():
-            return path.parent
-    return None
-
-
-def _open_files(process: Path) -> Iterator[Path]:
-    """Yields what a process has open: nothing of another user's, or of one that has ended."""
-    try:
-        descriptors = list((process / "fd").iterdir())
-    except OSError:
-        return
-    for descriptor in descriptors:
-        # The process lives on: what it closed since the listing is no reason to miss the rest.
-        with suppress(OSError):
-            yield descriptor.readlink()
-
-
-def _maps(text: str) -> Iterator[Mapped]:
-    """Yields each map of a `smaps`."""
-    current: Mapped | None = None
-    for line in text.splitlines():
-        head, separator, rest = line.partition(":")
-        if not separator or " " in head:
-            if current is not None:
-                yield current
-            fields = line.split(maxsplit=5)
-            name = fields[5].removesuffix(" (deleted)") if len(fields) > 5 else ""
-            current = Mapped(_kind(name), maps=1)
-        elif current is not None and head in _MAP_NUMBERS:
-            setattr(current, _MAP_NUMBERS[head], int(rest.split()[0]) << 10)
-    if current is not None:
-        yield current
-
-
-def _kind(name: str) -> str:
-    if name.startswith("/"):
-        return name
-    if name.startswith("["):
-        word = name.strip("[]").split(":")[0]
-        return word if word in ("heap", "stack") else "kernel"
-    return "anonymous"
-
-
-def _add(total: Mapped, found: Mapped) -> None:
-    for name in ("maps", "mapped", "resident", "locked", "swapped"):
-        setattr(total, name, getattr(total, name) + getattr(found, name))
-
-
-def _numbers(text: str) -> dict[str, int]:
-    """Returns the numbers of a status file, bytes where it has kB."""
-    found = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdigit():
-            found[name] = int(words[0]) << (10 if words[-1] == "kB" else 0)
-    return found
+_BAR: Final = 24
+# A blank, and blocks of one eighth to eight.
+_SHADES: Final = " " + "".join(map(chr, range(0x2581, 0x2589)))
+_PER_CENT: Final = 100
+# Log files that are printed one by one, the newest.
+_FILES_SHOWN: Final = 16
+_CLEAR: Final = "\x1b[2J\x1b[H"
 
 
 @click.command()
 @click.argument("target", default="~/store")
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-def memory(target: str, as_json: bool) -> None:
+@click.option(
+    "--watch",
+    "watch_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    help="Again every so many seconds, until Ctrl-C.",
+)
+@cluster_options
+def memory(cluster: Cluster, target: str, watch_s: float | None) -> None:
     """Print what a running broker and its store occupy.
 
-    TARGET is the broker's process number or the directory of its store.
+    TARGET is the broker's process number, the directory of its store, its address (HOST:PORT) or
+    its name: of the last two the broker itself is asked, over the network, and also what holds its
+    memory is printed.
     """
-    if target.isdigit():
+    try:
+        while True:
+            found = _found(cluster, target)
+            if cluster.as_json:
+                click.echo(json.dumps(found.to_json()))
+            else:
+                is_screen = watch_s is not None and sys.stdout.isatty()
+                text = "\n".join(text_lines(found))
+                click.echo(_CLEAR + text if is_screen else text)
+            if watch_s is None:
+                return
+            threading.Event().wait(watch_s)
+    except KeyboardInterrupt:
+        return
+
+
+def _found(cluster: Cluster, target: str) -> "Occupied":
+    """Returns what the target occupies.
+
+    Raises:
+        MQError: There is no such process, store or broker, or it does not answer.
+    """
+    from mqcore.occupancy import holder_of, occupied, store_of
+
+    if target.isdecimal():
         pid = int(target)
-        store = store_of(pid)
-    else:
-        store = Path(target).expanduser().resolve()
-        pid = holder_of(store)
-    facts = occupied(pid, store)
-    if as_json:
-        click.echo(json.dumps(asdict(facts), indent=1))
-    else:
-        click.echo("\n".join(text_lines(facts)))
+        return occupied(pid, store_of(pid))
+    store = Path(target).expanduser()
+    if "/" in target or target.startswith("~") or store.is_dir():
+        store = store.resolve()
+        return occupied(holder_of(store), store)
+
+    async def work(admin: "Admin") -> "Occupied":
+        return await admin.brokers.memory(await _address(admin, target))
+
+    return cluster.ask(work)
 
 
-def text_lines(facts: Occupied) -> Iterator[str]:
+async def _address(admin: "Admin", target: str) -> str:
+    """Returns the address that a target is, or that of the master of its name.
+
+    Raises:
+        UsageError: Name servers know no such name.
+    """
+    if ":" in target:
+        return target
+    known = (await admin.brokers.cluster()).brokers
+    by_id = known.get(target, {})
+    if not by_id:
+        names = ", ".join(sorted(known)) or "none"
+        raise click.UsageError(f"name servers know no broker {target}; they know: {names}")
+    return by_id.get(0) or next(iter(by_id.values()))
+
+
+def text_lines(facts: "Occupied") -> Iterator[str]:
     """Yields the facts as lines for people."""
-    yield f"process {facts.pid}, {facts.threads} threads, store {facts.store or 'none'}"
-    yield from (f"  {name:<10} {size_text(size)}" for name, size in facts.process.items())
+    yield (
+        f"process {facts.pid}, {facts.threads} threads, {facts.descriptors} descriptors, "
+        f"store {facts.store or 'none'}"
+    )
+    top = facts.process.get("VmRSS", 0)
+    yield from (
+        _bar_row(name, size, top if name.startswith(("Rss", "VmRSS")) else 0)
+        for name, size in facts.process.items()
+    )
+    if facts.faults:
+        minor, major = facts.faults["minor"], facts.faults["major"]
+        yield f"  page faults    {minor:,} without a read, {major:,} with one"
+    if facts.limit:
+        bound = facts.limit.get("max", 0)
+        bound_text = _size(bound) if bound else "no limit"
+        yield f"  control group  {_size(facts.limit['current'])} of {bound_text}"
+    if facts.held:
+        yield from _held_lines(facts)
     yield _row("memory of the process", "maps", "mapped", "resident", "locked", "swapped")
     for each in (*facts.heap, facts.libraries, *facts.store_files):
         sizes = [each.mapped, each.resident, each.locked, each.swapped]
-        yield _row(each.name, str(each.maps), *map(size_text, sizes))
+        yield _row(each.name, str(each.maps), *map(_size, sizes))
     if facts.large:
-        large = ", ".join(size_text(each.mapped) for each in facts.large)
+        large = ", ".join(_size(each.mapped) for each in facts.large)
         yield f"  anonymous maps of 64 MiB and more (locked ones are the pool's): {large}"
     if facts.page_cache:
-        yield _row("page cache of the store", "files", "length", "resident", "on disk", "")
-        for part in facts.page_cache:
-            sizes = [int(part[column]) for column in ("length", "resident", "on_disk")]
-            yield _row(str(part["part"]), str(part["files"]), *map(size_text, sizes), "")
+        yield from _file_lines(facts.page_cache)
     yield "machine"
-    yield from (f"  {name:<12} {size_text(size)}" for name, size in facts.machine.items())
+    whole = facts.machine.get("MemTotal", 0)
+    yield from (_bar_row(name, size, whole) for name, size in facts.machine.items())
 
 
-def _row(name: str, *cells: str) -> str:
-    return f"  {name:<42}" + "".join(f"{cell:>12}" for cell in cells)
+def _held_lines(facts: "Occupied") -> Iterator[str]:
+    """Yields what holds the anonymous memory; what holds nothing is left out."""
+    anonymous = facts.process.get("RssAnon", 0)
+    yield _row("what holds RssAnon", "count", "bytes")
+    for each in facts.held:
+        if each.bytes and not each.part_of:
+            yield from _owner_lines(each, facts.held, anonymous)
+    for name, size in (("accounted", facts.accounted_bytes), ("rest", facts.rest_bytes)):
+        yield _row(name, "", _size(size), bar=_bar(size, anonymous))
+
+
+def _owner_lines(owner: "Held", all_held: "Sequence[Held]", whole: int) -> Iterator[str]:
+    about = "" if owner.is_measured else "about "
+    count = "" if owner.count is None else f"{owner.count:,}"
+    yield _row(owner.owner, count, f"{about}{_size(owner.bytes)}", bar=_bar(owner.bytes, whole))
+    for each in all_held:
+        if each.part_of == owner.owner and each.count:
+            yield _row(f"  of them {each.owner}", f"{each.count:,}", f"about {_size(each.bytes)}")
+
+
+def _file_lines(parts: "Sequence[FilePart]") -> Iterator[str]:
+    yield _row("page cache of the store", "files", "length", "resident", "on disk")
+    logs = [each for each in parts if each.strip]
+    hidden = set(map(id, logs[:-_FILES_SHOWN]))
+    if hidden:
+        yield f"  {len(hidden)} older log files are in --json"
+    for part in parts:
+        if id(part) not in hidden:
+            sizes = [part.length, part.resident, part.on_disk]
+            strip = f"  [{''.join(map(_shade, part.strip))}]" if part.strip else ""
+            yield _row(part.part, str(part.files), *map(_size, sizes), bar=strip)
+
+
+def _shade(per_cent: int) -> str:
+    """Returns a sign for how much of a part is in memory: a blank for nothing."""
+    return _SHADES[-(-per_cent * (len(_SHADES) - 1) // _PER_CENT)]
+
+
+def _bar(size: int, whole: int) -> str:
+    """Returns a bar for a part of a whole; nothing without one."""
+    if not whole:
+        return ""
+    filled = min(_BAR, round(size * _BAR / whole))
+    return "  " + "\N{FULL BLOCK}" * filled + "\N{LIGHT SHADE}" * (_BAR - filled)
+
+
+def _bar_row(name: str, size: int, whole: int) -> str:
+    return f"  {name:<14}{_size(size):>12}{_bar(size, whole)}"
+
+
+def _row(name: str, *cells: str, bar: str = "") -> str:
+    return f"  {name:<42}" + "".join(f"{cell:>12}" for cell in cells) + bar
+
+
+def _size(len_bytes: int) -> str:
+    from mqcore.cli.tables import size_text
+
+    return size_text(len_bytes)

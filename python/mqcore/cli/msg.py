@@ -161,6 +161,23 @@ def recall(cluster: Cluster, handle: str, group: str) -> None:
         click.echo(f"message {message_id} is recalled")
 
 
+@msg.command("resume-check")
+@click.argument("message_id")
+@cluster_options
+def resume_check(cluster: Cluster, message_id: str) -> None:
+    """Let brokers ask again how the transaction of a half message ended that was given up.
+
+    MESSAGE_ID is the broker's id of it in the topic TRANS_CHECK_MAX_TIME_TOPIC.
+    """
+    cluster.ask(lambda admin: admin.messages.resume_check(message_id))
+    if cluster.as_json:
+        from mqcore.cli.tables import print_json
+
+        print_json({"message_id": message_id})
+    else:
+        click.echo(f"message {message_id} is asked about again")
+
+
 def _show(cluster: Cluster, found: list["Message"], asked: str, *, is_short: bool = False) -> None:
     """Prints messages, and ends with exit code 1 where there is none of what was asked for."""
     if cluster.as_json:

@@ -60,6 +60,12 @@ class RecallHandle:
             raise cls._none(text, f"version {version[:8]!r} is not known")
         return found
 
+    @property
+    def text(self) -> str:
+        """The handle as a broker gives it."""
+        parts = (_VERSION, self.topic, self.broker_name, str(self.deliver_at_ms), self.message_id)
+        return base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
+
     @staticmethod
     def _none(text: str, why: str) -> MessageError:
         shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

@@ -24,7 +24,7 @@ from mqcore.console.asking import Kept, Questions, Silences
 from mqcore.console.audit import Audit
 from mqcore.console.guard import Guarded, is_foreign, is_token
 from mqcore.console.history import History
-from mqcore.console.live import LIVE_MAX, live_events
+from mqcore.console.live import LIVE_MAX, Wanted, live_events
 from mqcore.console.rendering import Rendering
 from mqcore.console.requests import download, form_of, here, local, peer_of
 from mqcore.console.routes import CHANGES, MENU, PAGES
@@ -117,6 +117,7 @@ async def _live(asked: Asked) -> View:
         "topic": asked.parts["topic"],
         "tag": asked.query.get("tag", ""),
         "text": asked.query.get("text", ""),
+        "sql": asked.query.get("sql", ""),
     }
     return View("live.html", f"Live: {asked.parts['topic']}", data)
 
@@ -425,8 +426,7 @@ class _Served:
         source = live_events(
             state.admin,
             request.path_params["topic"],
-            tag=query.get("tag", ""),
-            text=query.get("text", ""),
+            Wanted(*(query.get(name, "").strip() for name in ("tag", "text", "sql"))),
         )
 
         async def counted() -> AsyncIterator[str]:

@@ -92,6 +92,29 @@ class Audit:
         wanted = text.lower()
         return [row for row in found if wanted in json.dumps(row, ensure_ascii=False).lower()]
 
+    def checked(self) -> tuple[int, int]:
+        """Returns how many lines the file has, and the number of the first that was tampered with.
+
+        0 for none: every line has the hash of the one before. Reads the whole file.
+        """
+        count, known = 0, ""
+        if not self._path.exists():
+            return 0, 0
+        with self._path.open(encoding="utf-8", errors="replace") as file:
+            for count, line in enumerate(file, 1):
+                try:
+                    before = json.loads(line).get("before")
+                except (ValueError, AttributeError):
+                    return count, count
+                if before != known:
+                    return count, count
+                known = hashlib.sha256(line.rstrip("\n").encode()).hexdigest()
+        return count, 0
+
+    def whole(self) -> bytes:
+        """Returns the file."""
+        return self._path.read_bytes() if self._path.exists() else b""
+
 
 def _shown(key: str, value: str) -> str:
     if any(word in key.lower() for word in _SECRET_WORDS):

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, Final
 
-__all__ = ["ago", "bytes_text", "duration", "number", "rate", "when"]
+__all__ = ["ago", "bytes_text", "duration", "microseconds", "number", "rate", "when"]
 
 # What is shown for what is not known, or not there.
 NONE: Final = "\N{EN DASH}"
@@ -43,6 +43,17 @@ def bytes_text(value: Any) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     raise AssertionError
+
+
+def microseconds(value: Any) -> str:
+    """Returns a span of microseconds; a dash for none."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return NONE
+    if found < _MS:
+        return f"{found:.0f} \N{MICRO SIGN}s"
+    return f"{found / _MS:.1f} ms" if found < _MS * _MS else f"{found / _MS / _MS:.2f} s"
 
 
 def when(ms: Any) -> str:

@@ -13,6 +13,7 @@ from mqcore.admin import Admin
 from mqcore.admin.cluster_findings import cluster_findings
 from mqcore.clock import wall_ms
 from mqcore.console.asking import Kept, Questions, Silences
+from mqcore.console.charts import Spark, spark
 from mqcore.errors import MQError
 
 if TYPE_CHECKING:
@@ -51,9 +52,10 @@ class Series:
         """The newest value, None before the first."""
         return self.points[-1][1] if self.points else None
 
-    def values(self) -> list[float]:
-        """Returns the values, the oldest first."""
-        return [value for _, value in self.points]
+    @property
+    def line(self) -> Spark:
+        """The line of its values."""
+        return spark(list(self.points))
 
 
 def first_number(text: str) -> float:

@@ -7,6 +7,7 @@ messages a second are shown, the rest is counted.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from mqcore.admin import Admin
@@ -16,7 +17,7 @@ from mqcore.console.bodies import summary
 from mqcore.errors import MQError
 from mqcore.model.queues import MessageQueue
 
-__all__ = ["LIVE_MAX", "live_events"]
+__all__ = ["LIVE_MAX", "Wanted", "live_events"]
 
 # Streams at once, of all users.
 LIVE_MAX: Final = 100
@@ -29,7 +30,22 @@ _LIFE_MS: Final = 30 * 60 * 1_000
 _FAILURES_MAX: Final = 10
 
 
-async def live_events(admin: Admin, topic: str, *, tag: str, text: str) -> AsyncIterator[str]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which messages a stream shows.
+
+    Attributes:
+        tag: Only messages with this tag; empty for all.
+        text: Only messages with this in their keys or the begin of their body; empty for all.
+        sql: Only messages for which this expression of SQL92 is true; empty for all.
+    """
+
+    tag: str = ""
+    text: str = ""
+    sql: str = ""
+
+
+async def live_events(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[str]:
     """Yields the events of a stream, as server-sent events are written.
 
     `message` has a message, `count` what came and was left out, `fault` why nothing comes.
@@ -37,8 +53,7 @@ async def live_events(admin: Admin, topic: str, *, tag: str, text: str) -> Async
     Args:
         admin: The administrator.
         topic: Which.
-        tag: Only messages with this tag; empty for all.
-        text: Only messages with this in their keys or the begin of their body; empty for all.
+        wanted: Which of its messages.
     """
     ends: dict[MessageQueue, int] | None = None
     ends_ms, failures = monotonic_ms() + _LIFE_MS, 0
@@ -46,6 +61,7 @@ async def live_events(admin: Admin, topic: str, *, tag: str, text: str) -> Async
     while monotonic_ms() < ends_ms and failures < _FAILURES_MAX:
         try:
             now = await _ends(admin, topic)
+            rows, left_out = await _new(admin, ends or now, now, wanted)
             failures = 0
         except MQError as error:
             failures += 1
@@ -54,11 +70,9 @@ async def live_events(admin: Admin, topic: str, *, tag: str, text: str) -> Async
             continue
         if ends is None:
             yield event("begin", {"queues": len(now)})
-        else:
-            rows, left_out = await _new(admin, ends, now, tag=tag, text=text)
-            for row in rows:
-                yield event("message", row)
-            yield event("count", {"shown": len(rows), "left_out": left_out})
+        for row in rows:
+            yield event("message", row)
+        yield event("count", {"shown": len(rows), "left_out": left_out})
         ends = now
         await asyncio.sleep(_TURN_S)
 
@@ -79,11 +93,13 @@ async def _new(
     admin: Admin,
     before: Mapping[MessageQueue, int],
     now: Mapping[MessageQueue, int],
-    *,
-    tag: str,
-    text: str,
+    wanted: Wanted,
 ) -> tuple[list[dict[str, Any]], int]:
-    """Returns what came and is shown, and how many came beside."""
+    """Returns what came and is shown, and how many came beside.
+
+    Raises:
+        MQError: A broker does not take the expression.
+    """
     grown = {queue: end - before.get(queue, end) for queue, end in now.items()}
     came = sum(max(0, count) for count in grown.values())
     rows: list[dict[str, Any]] = []
@@ -94,14 +110,18 @@ async def _new(
         # Of a burst the newest.
         begin = max(before[queue], now[queue] - _READ_MAX)
         try:
-            found = await admin.messages.at(queue, begin, _READ_MAX)
+            found = await admin.messages.at(queue, begin, _READ_MAX, sql=wanted.sql)
         except MQError:
+            if wanted.sql:
+                raise
             continue
         for each in found:
             read += 1
             row = summary(each, queue.broker_name)
-            fits = not tag or each.tags == tag
-            if fits and (not text or text in f"{row['keys']} {row['preview']}"):
+            fits = not wanted.tag or each.tags == wanted.tag
+            if fits and (not wanted.text or wanted.text in f"{row['keys']} {row['preview']}"):
                 rows.append(row)
     shown = sorted(rows, key=lambda row: int(row["stored_ms"]))[:SHOWN_PER_TURN]
-    return shown, max(0, came - (len(shown) if not (tag or text) else max(read, len(shown))))
+    # What a filter left out was looked at; of an expression the broker looked at all of it.
+    looked_at = came if wanted.sql else read if wanted.tag or wanted.text else len(shown)
+    return shown, max(0, came - max(looked_at, len(shown)))

@@ -53,6 +53,7 @@ class Rendering:
             "when": formats.when,
             "duration": formats.duration,
             "ago": formats.ago,
+            "microseconds": formats.microseconds,
             "without": _without,
         }
         environment.globals["href"] = url

@@ -3,6 +3,7 @@
 from typing import Final
 
 from mqcore.console.pages import (
+    broker_changes,
     brokers,
     clients,
     dead_letters,
@@ -42,15 +43,17 @@ PAGES: Final = (
     Page("/later", later.later),
     Page("/clients", clients.clients),
     Page("/namesrv", name_servers.name_servers),
+    Page("/audit/file", own.audit_file, Role.ADMIN),
     Page("/audit", own.audit, Role.ADMIN),
     Page("/help", own.help_page),
 )
 CHANGES: Final[tuple[Change, ...]] = (
-    *brokers.CHANGES,
+    *broker_changes.CHANGES,
     *topic_changes.CHANGES,
     *group_changes.CHANGES,
     *messages.CHANGES,
     *dead_letters.CHANGES,
+    *later.CHANGES,
     *name_servers.CHANGES,
 )
 # Path and text; what is not built is not here.

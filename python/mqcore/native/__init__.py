@@ -120,6 +120,7 @@ from mqcore.native.inspection import (  # noqa: E402
     next_bad_record,
     rebuild,
     replace_bad_record,
+    resident_parts,
 )
 from mqcore.native.members import (  # noqa: E402
     ExpressionBits,
@@ -285,6 +286,7 @@ __all__ = [
     "rebuild",
     "replace_bad_record",
     "replace_record",
+    "resident_parts",
     "settings",
     "sql_fault",
     "write_state",

@@ -137,6 +137,7 @@ __all__ = [
     "rebuild",
     "replace_bad_record",
     "replace_record",
+    "resident_parts",
     "settings",
     "sql_fault",
     "stored_units",
@@ -180,6 +181,9 @@ def queue_units(data: Buffer, first_queue_offset: int) -> ColumnBatch:
 
 def index_capacity(folder: str, slots: int, entries: int) -> IndexCapacity | None:
     """Returns how much index files hold. See `mqcore.native.inspection.index_capacity`."""
+
+def resident_parts(path: str, parts: int) -> list[int] | None:
+    """Returns what of a file is in memory. See `mqcore.native.inspection.resident_parts`."""
 
 def bad_record_at(store: NativeStore, physical_offset: int) -> BadRecord | None:
     """Returns the bad record that begins at a place of an open store.

@@ -12,6 +12,7 @@ from mqcore.native._native import index_capacity as _index_capacity
 from mqcore.native._native import next_bad_record as _next_bad_record
 from mqcore.native._native import rebuild as _rebuild
 from mqcore.native._native import replace_bad_record as _replace_bad_record
+from mqcore.native._native import resident_parts as _resident_parts
 from mqcore.native.store import Setting, setting_texts
 
 # Enough for a usual message; a longer one is read again with what it needs.
@@ -94,6 +95,25 @@ def index_capacity(folder: str | Path, *, slots: int, entries: int) -> IndexCapa
         StoreError: A file cannot be read.
     """
     return _index_capacity(str(folder), slots, entries)
+
+
+def resident_parts(path: str | Path, parts: int) -> list[int] | None:
+    """Returns how many bytes of a file are in memory (the page cache), by equal parts of it.
+
+    Asks the kernel for every page of the file: belongs in a thread.
+
+    Args:
+        path: The file.
+        parts: Into how many parts it is divided; of a short file there are fewer.
+
+    Returns:
+        Bytes by part, from the start of the file on; empty for an empty file, None where there is
+        no such file, it belongs to somebody else, or the system does not report it.
+
+    Raises:
+        StoreError: The file cannot be looked at.
+    """
+    return _resident_parts(str(path), parts)
 
 
 class Inspection(NativeInspection):

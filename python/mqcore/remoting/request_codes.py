@@ -330,6 +330,10 @@ class OwnRequestCode(IntEnum):
     TAKE_TABLES = 1_480_003
     # A master hands its role over, or how far that is (tool to broker).
     HAND_OVER = 1_480_004
+    # What process and store of a broker occupy, and what holds it (tool to broker).
+    MEMORY = 1_480_010
+    # A broker's settings with where each value comes from (tool to broker).
+    SETTINGS = 1_480_011
     # A slave asks its master whether whole files of its log may be copied at its port for slaves.
     REFILL_OFFER = 1_480_005
     # The slowest requests of the last minutes with their stages (tool to broker).

@@ -7,7 +7,7 @@ use mqcore_engine::clock::SystemClock;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
-use mqcore_engine::inspect::Inspection as Engine;
+use mqcore_engine::inspect::{self, Inspection as Engine};
 use mqcore_engine::key_index::{Layout, found_layout};
 use mqcore_record::CrcCheck;
 use pyo3::prelude::*;
@@ -174,6 +174,16 @@ pub(crate) fn index_capacity(
         slots: layout.slots(),
         entries: layout.entries(),
     }))
+}
+
+/// Bytes of a file in the page cache, by equal parts of it; None where there is no such file, or the
+/// system does not report it.
+#[pyfunction]
+pub(crate) fn resident_parts(py: Python<'_>, path: &str, parts: u64) -> PyResult<Option<Vec<u64>>> {
+    let found = gil_call(py, Gil::Released, || {
+        inspect::resident_parts(&RealDisk, Path::new(path), parts)
+    });
+    found.map_err(|error| raised(py, &error))
 }
 
 /// A store directory, read only and without a lock.

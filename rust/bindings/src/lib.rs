@@ -152,7 +152,7 @@ mod _native {
     #[pymodule_export]
     use crate::inspection::{
         FileSize, Findings, IndexCapacity, IndexHeader, LogRange, NativeInspection, Problem,
-        QueueState, Rebuilt, VerifyProgress, index_capacity, rebuild,
+        QueueState, Rebuilt, VerifyProgress, index_capacity, rebuild, resident_parts,
     };
     #[pymodule_export]
     use crate::json::parse_relaxed_json;

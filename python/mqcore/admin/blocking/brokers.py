@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from mqcore.admin import brokers as asynchronous
+from mqcore.admin.broker_settings import BrokerSetting
 from mqcore.admin.results import (
     ClusterInfo,
     Connected,
@@ -12,6 +13,7 @@ from mqcore.admin.results import (
 )
 from mqcore.admin.slow import SlowRequests
 from mqcore.client.blocking.loop_thread import LoopThread
+from mqcore.occupancy import Occupied
 
 __all__ = ["Brokers"]
 
@@ -52,6 +54,22 @@ class Brokers:
             UsageError: It is no mapping, or a value has more than one line.
         """
         self._thread.run(lambda: self._core.change_config(address, changes))
+
+    def settings(self, address: str) -> list[BrokerSetting]:
+        """Returns the settings of a broker of mqcore, by name, with where each value comes from.
+
+        Raises:
+            ResponseError: The broker does not know the request: it is none of mqcore.
+        """
+        return self._thread.run(lambda: self._core.settings(address))
+
+    def memory(self, address: str) -> Occupied:
+        """Returns what a broker of mqcore and its store occupy, and what holds its memory.
+
+        Raises:
+            ResponseError: The broker does not know the request: it is none of mqcore.
+        """
+        return self._thread.run(lambda: self._core.memory(address))
 
     def counter(self, address: str, name: str, key: str) -> dict[str, CounterWindow] | None:
         """Returns a counter over the last `minute`, `hour` and `day`, None for one not there (315).

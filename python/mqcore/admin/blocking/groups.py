@@ -198,8 +198,8 @@ class Groups:
     ) -> dict[MessageQueue, int]:
         """Moves a group to a time in every queue of a topic (222).
 
-        Brokers of 4.9 refuse it while nobody of the group is online: then its offsets are written
-        from here, as official tools do.
+        Brokers of 4.9 refuse it while nobody of the group is online, and where the group has not
+        committed anything yet: then its offsets are written from here, as official tools do.
 
         Args:
             group: Which.

@@ -68,15 +68,45 @@ class Messages:
             lambda: self._core.by_key(topic, key, limit=limit, begin_ms=begin_ms, end_ms=end_ms)
         )
 
-    def at(self, queue: MessageQueue, offset: int, limit: int = 1) -> list[Message]:
+    def at(
+        self, queue: MessageQueue, offset: int, limit: int = 1, *, sql: str = ""
+    ) -> list[Message]:
         """Returns messages of a queue from an offset on (11); fewer where there are no more.
 
         Args:
             queue: Which.
             offset: First queue offset.
             limit: At most so many, 32 in one call.
+            sql: Only messages for which this expression of SQL92 is true; empty for all.
 
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
+            ResponseError: It takes no expressions (`enablePropertyFilter`), or not this one.
         """
-        return self._thread.run(lambda: self._core.at(queue, offset, limit))
+        return self._thread.run(lambda: self._core.at(queue, offset, limit, sql=sql))
+
+    def recall(self, handle: str) -> str:
+        """Takes a timed message back before its time (370); returns its unique id.
+
+        Args:
+            handle: As brokers of 5.3.2 and later give it with the answer to a send.
+
+        Raises:
+            MessageError: It is no handle.
+            MQError: Name servers know no master of the broker in it.
+            ResponseError: The broker refuses: recalls are off (`recallMessageEnable`), or the
+                message was delivered.
+        """
+        return self._thread.run(lambda: self._core.recall(handle))
+
+    def resume_check(self, offset_id: str) -> None:
+        """Lets a half message that was given up be asked about again (323).
+
+        Args:
+            offset_id: The broker's id of it, in `TRANS_CHECK_MAX_TIME_TOPIC`.
+
+        Raises:
+            MQError: It is no such id.
+            ResponseError: The broker refuses: there is no such message, or it was not given up.
+        """
+        self._thread.run(lambda: self._core.resume_check(offset_id))

@@ -10,6 +10,7 @@ from mqcore.broker.processors.forwards import Forwards
 from mqcore.broker.processors.given_up import GivenUp
 from mqcore.broker.processors.group_admin import GroupAdmin
 from mqcore.broker.processors.guard import guarded
+from mqcore.broker.processors.inside import Inside
 from mqcore.broker.processors.maintenance import Maintenance
 from mqcore.broker.processors.messages import Messages
 from mqcore.broker.processors.mounted import refused_when_mounted
@@ -81,8 +82,9 @@ def dispatcher_of(
         code: guarded(_refused_by_role(code, handler, state), state)
         for code, handler in handlers.items()
     }
-    for own in (replication, SlowRequests(state), Snapshots(state, persistence)):
-        for code, handler in own.own_handlers().items():
+    own = (replication, SlowRequests(state), Snapshots(state, persistence), Inside(state))
+    for each in own:
+        for code, handler in each.own_handlers().items():
             served[code] = guarded(handler, state)
     return Dispatcher(served)
 

@@ -107,7 +107,9 @@ async def export(asked: Asked) -> View:
     ]
     kept = [{column: row.get(column, "") for column in _COLUMNS} for row in rows]
     text = _csv(kept) if form == "csv" else "".join(f"{json.dumps(row)}\n" for row in kept)
-    return View("", "", {"bytes": text.encode()}, download=f"dead-letters-{name}.{form}")
+    # A file that is not whole is named so.
+    part = f"-oldest-{_EXPORTED_MAX}" if len(rows) >= _EXPORTED_MAX else ""
+    return View("", "", {"bytes": text.encode()}, download=f"dead-letters-{name}{part}.{form}")
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
@@ -118,7 +120,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         cells = [str(row[column]) for column in _COLUMNS]
         writer.writerow(
-            f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t") else cell for cell in cells
+            f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell for cell in cells
         )
     return file.getvalue()
 

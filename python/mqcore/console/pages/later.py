@@ -1,13 +1,36 @@
-"""What comes later: delay levels, timed messages, half messages. Looks, and changes nothing."""
+"""What comes later: delay levels, timed and half messages; taken back, or asked about again."""
 
 from typing import Any, Final
 
-from mqcore.console.views import Asked, View, url
+from mqcore.client.recall import RecallHandle
+from mqcore.console import formats
+from mqcore.console.bodies import summary
+from mqcore.console.pages.messages import message_of
+from mqcore.console.users import Role
+from mqcore.console.views import Asked, Change, Done, InputError, Plan, View, command, url
 from mqcore.model.groups import TRANSACTION_GROUP
-from mqcore.model.topics import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from mqcore.model.queues import MessageQueue
+from mqcore.model.topics import (
+    CHECK_MAX_TIME_TOPIC,
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+)
+from mqcore.native import Message
 
-__all__ = ["later"]
+__all__ = ["CHANGES", "later"]
 
+# Of timed messages and of given-up ones so many of the newest are read of each broker.
+_READ_MAX: Final = 96
+_PULL_MAX: Final = 32
+_SHOWN_MAX: Final = 50
+# Properties of a message that waits.
+_REAL_TOPIC: Final = "REAL_TOPIC"
+_DUE: Final = "TIMER_OUT_MS"
+# Of a message that takes another one back: its key, behind that of its topic since 5.3.2.
+_RECALLS: Final = "TIMER_DEL_UNIQKEY"
+_PRODUCER: Final = "PGROUP"
 _LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 
@@ -36,6 +59,8 @@ async def later(asked: Asked) -> View:
                     (timers.get(broker) or {}).items(), key=lambda row: (-row[1], row[0])
                 )[:100],
                 "half": await _half(asked, broker, address, topics),
+                "coming": await _coming(asked, broker, address) if broker in have_timers else [],
+                "given_up": await _given_up(asked, broker, address, topics),
             }
         )
     return View("later.html", "Later", {"brokers": rows})
@@ -96,3 +121,127 @@ async def _half(asked: Asked, broker: str, address: str, topics: Any) -> dict[st
             if (row.queue.topic, row.queue.broker_name) == (HALF_TOPIC, broker)
         ),
     }
+
+
+async def _newest(asked: Asked, address: str, broker: str, topic: str) -> list[Message]:
+    """Returns the newest messages of a topic on a broker, the newest first."""
+    asks, admin = asked.questions, asked.questions.admin
+    stats = await asks.ask(address, topic, lambda: admin.topics.stats_at(address, topic))
+    begins = {
+        MessageQueue(topic, broker, row.queue.queue_id): max(
+            row.min_offset, row.max_offset - _READ_MAX
+        )
+        for row in (stats.queues if stats else ())
+        if row.count
+    }
+
+    async def read(queue: MessageQueue) -> list[Message]:
+        found: list[Message] = []
+        while len(found) < _READ_MAX:
+            begin = found[-1].queue_offset + 1 if found else begins[queue]
+            part = await admin.messages.at(queue, begin, _PULL_MAX)
+            if not part:
+                break
+            found += part
+        return found
+
+    parts = await asks.each(dict.fromkeys(begins, address), f"messages of {topic}", read)
+    rows = [each for part in parts.values() for each in part]
+    return sorted(rows, key=lambda each: -each.store_timestamp_ms)
+
+
+async def _coming(asked: Asked, broker: str, address: str) -> list[dict[str, Any]]:
+    """Returns timed messages among the newest that are not due yet, the next one first."""
+    rows, newest = [], await _newest(asked, address, broker, TIMER_TOPIC)
+    recalled = {each.properties.get(_RECALLS, "") for each in newest}
+    for each in newest:
+        due = each.properties.get(_DUE, "")
+        topic = each.properties.get(_REAL_TOPIC, "")
+        is_recalled = any(text.endswith(each.uniq_key or " ") for text in recalled)
+        is_due = not due.isdecimal() or int(due) <= asked.now_ms
+        if topic and each.uniq_key and not (is_due or is_recalled or _RECALLS in each.properties):
+            # One more than the time, which is rounded down: as brokers write it.
+            handle = RecallHandle(topic, broker, int(due) + 1, each.uniq_key)
+            rows.append(
+                {**summary(each, broker), "topic": topic, "due_ms": int(due), "handle": handle.text}
+            )
+    return sorted(rows, key=lambda row: row["due_ms"])[:_SHOWN_MAX]
+
+
+async def _given_up(asked: Asked, broker: str, address: str, topics: Any) -> list[dict[str, Any]]:
+    """Returns the newest half messages that nobody ended and that are not asked about any more."""
+    if broker not in topics.get(CHECK_MAX_TIME_TOPIC, {}):
+        return []
+    return [
+        {
+            **summary(each, broker),
+            "topic": each.properties.get(_REAL_TOPIC, ""),
+            "producer": each.properties.get(_PRODUCER, ""),
+        }
+        for each in (await _newest(asked, address, broker, CHECK_MAX_TIME_TOPIC))[:_SHOWN_MAX]
+    ]
+
+
+async def _plan_recall(asked: Asked) -> Plan:
+    handle = RecallHandle.parse(asked.form.get("handle", "").strip())
+    return Plan(
+        "Take a timed message back",
+        "Take it back",
+        ("what", "value"),
+        (
+            ("message", handle.message_id),
+            ("topic", handle.topic),
+            ("broker", handle.broker_name),
+            ("due", formats.when(handle.deliver_at_ms)),
+        ),
+        command(asked, ("msg", "recall", handle.text)),
+        url("later"),
+        warning="It is never delivered. One that is due in a moment may come all the same.",
+    )
+
+
+async def _recall(asked: Asked) -> Done:
+    message_id = await asked.questions.admin.messages.recall(asked.form["handle"].strip())
+    return Done(f"message {message_id} was taken back", url("later"))
+
+
+async def _resumed(asked: Asked) -> Message:
+    """Returns the given-up half message that a form names.
+
+    Raises:
+        InputError: The message in that place is another one.
+    """
+    found = await message_of(asked, asked.form.get("id", "").strip())
+    if found.topic != CHECK_MAX_TIME_TOPIC:
+        raise InputError(f"the message is in {found.topic}: it was not given up")
+    return found
+
+
+async def _plan_resume(asked: Asked) -> Plan:
+    found = await _resumed(asked)
+    return Plan(
+        "Ask about a half message again",
+        "Ask again",
+        ("what", "value"),
+        (
+            ("message", found.uniq_key or found.message_id),
+            ("topic", found.properties.get(_REAL_TOPIC, "")),
+            ("producer group", found.properties.get(_PRODUCER, "")),
+        ),
+        command(asked, ("msg", "resume-check", asked.form["id"].strip())),
+        url("later"),
+        warning="It is stored anew as a half message; a producer of its group is asked how its "
+        "transaction ended.",
+    )
+
+
+async def _resume(asked: Asked) -> Done:
+    found = await _resumed(asked)
+    await asked.questions.admin.messages.resume_check(asked.form["id"].strip())
+    return Done(f"message {found.uniq_key or found.message_id} is asked about again", url("later"))
+
+
+CHANGES: Final = (
+    Change("/later/recall", "message recall", Role.OPERATOR, _plan_recall, _recall),
+    Change("/later/resume", "half message resume", Role.OPERATOR, _plan_resume, _resume),
+)

@@ -16,7 +16,7 @@ from mqcore.errors import NoRouteError
 from mqcore.model.queues import MessageQueue
 from mqcore.native import Message
 
-__all__ = ["CHANGES", "body", "message", "messages"]
+__all__ = ["CHANGES", "body", "message", "message_of", "messages"]
 
 _WAYS: Final = ("id", "key", "offset", "time")
 _SHOWN_MAX: Final = 50
@@ -62,7 +62,7 @@ async def _search(asked: Asked, way: str, data: dict[str, Any]) -> list[dict[str
             found = await admin.messages.by_unique_id(topic, message_id)
             if found:
                 return [summary(each) for each in found]
-        return [summary(await _by_offset_id(asked, message_id))]
+        return [summary(await message_of(asked, message_id))]
     if not topic:
         raise InputError("a topic is to be named")
     if way == "key":
@@ -75,7 +75,7 @@ async def _search(asked: Asked, way: str, data: dict[str, Any]) -> list[dict[str
     return await _by_time(asked, topic, data)
 
 
-async def _by_offset_id(asked: Asked, offset_id: str) -> Message:
+async def message_of(asked: Asked, offset_id: str) -> Message:
     """Returns a message; its broker is asked only where name servers know it.
 
     Raises:
@@ -133,7 +133,7 @@ async def _by_time(asked: Asked, topic: str, data: dict[str, Any]) -> list[dict[
 async def message(asked: Asked) -> View:
     """Returns one message: by the id of its broker."""
     form = asked.query.get("form", "auto")
-    found = await _by_offset_id(asked, asked.parts["id"])
+    found = await message_of(asked, asked.parts["id"])
     data = detail(found, form if form in FORMS else "auto")
     data |= {
         "forms": FORMS,
@@ -167,12 +167,12 @@ async def _consumers(asked: Asked, found: Message) -> list[dict[str, Any]]:
 
 async def body(asked: Asked) -> View:
     """Returns the body as a file."""
-    found = await _by_offset_id(asked, asked.parts["id"])
+    found = await message_of(asked, asked.parts["id"])
     return View("", "", {"bytes": found.body}, download=f"{asked.parts['id']}.bin")
 
 
 async def _plan_consume(asked: Asked) -> Plan:
-    found = await _by_offset_id(asked, asked.parts["id"])
+    found = await message_of(asked, asked.parts["id"])
     group, client = _named(asked)
     return Plan(
         "Let a member consume the message again",
@@ -209,7 +209,7 @@ def _named(asked: Asked) -> tuple[str, str]:
 
 
 async def _consume(asked: Asked) -> Done:
-    found = await _by_offset_id(asked, asked.parts["id"])
+    found = await message_of(asked, asked.parts["id"])
     group, client = _named(asked)
     result = await asked.questions.admin.groups.consume_again(
         group, client, found.topic, found.message_id
@@ -218,7 +218,7 @@ async def _consume(asked: Asked) -> Done:
 
 
 async def _copy_of(asked: Asked) -> OutMessage:
-    found = await _by_offset_id(asked, asked.parts["id"])
+    found = await message_of(asked, asked.parts["id"])
     topic = asked.form.get("topic", "").strip() or found.topic
     properties = {k: v for k, v in found.properties.items() if k not in RESERVED}
     return OutMessage(

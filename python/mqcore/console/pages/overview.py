@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mqcore.admin import GroupProgress
-from mqcore.console.charts import spark
 from mqcore.console.history import first_number
 from mqcore.console.kinds import is_system_group
 from mqcore.console.views import Asked, View, url
@@ -67,10 +66,10 @@ async def overview(asked: Asked) -> View:
         "clusters": sorted({each.cluster for each in brokers}),
         "into": sum(first_number(table.get("putTps", "")) for table in runtime.values()),
         "out": sum(first_number(table.get("getTransferredTps", "")) for table in runtime.values()),
-        "into_spark": spark(history.into[""].values()),
-        "out_spark": spark(history.out[""].values()),
+        "into_spark": history.into[""].line,
+        "out_spark": history.out[""].line,
         "lag": sum(each.lag for each in progress.values()),
-        "lag_spark": spark(history.lag.values()),
+        "lag_spark": history.lag.line,
         "oldest_ms": max((row["oldest_ms"] or 0 for row in groups), default=0),
         "behind": groups[:_SHOWN_MAX],
         "behind_more": max(0, len(groups) - _SHOWN_MAX),

@@ -1,16 +1,20 @@
 """The console itself: who changed what, who one is, how it is used."""
 
+import asyncio
 from typing import Final
 
+from mqcore.console.listing import listed
 from mqcore.console.users import Role
 from mqcore.console.views import Asked, View
 
-__all__ = ["audit", "help_page"]
+__all__ = ["audit", "audit_file", "help_page"]
 
 # What a page is for, and the commands that show the same.
 COMMANDS: Final = (
     ("Overview", "mqcore doctor --cluster", "mqadmin clusterList"),
     ("Brokers", "mqadmin brokerStatus -b ADDR", "mqadmin getBrokerConfig -b ADDR"),
+    ("Memory and store of a broker", "mqcore broker memory ADDR", "mqcore broker memory DIR"),
+    ("Slow requests of a broker", "mqcore broker slow -b ADDR", "mqcore broker slow --stages"),
     ("Topics", "mqcore topic list --long", "mqcore topic describe TOPIC"),
     ("Groups", "mqcore group list", "mqcore group describe GROUP --long"),
     ("Messages", "mqcore msg get ID --topic TOPIC", "mqcore msg query TOPIC KEY"),
@@ -34,10 +38,36 @@ KEYS: Final = (
 
 
 async def audit(asked: Asked) -> View:
-    """Returns the last changes."""
-    text = asked.query.get("q", "").strip()
-    rows = asked.audit.rows(text)
-    return View("audit.html", "Audit", {"rows": rows, "q": text, "file": str(asked.audit.path)})
+    """Returns the last changes, the newest first."""
+    text, user = asked.query.get("q", "").strip(), asked.query.get("user", "")
+    every = asked.audit.rows()
+    rows = [
+        row
+        for row in asked.audit.rows(text)
+        if (not user or row.get("user") == user)
+        and (asked.query.get("only") != "failed" or row.get("outcome") != "done")
+    ]
+    columns = {
+        name: lambda row, name=name: (str(row.get(name, "")), str(row.get("time", "")))
+        for name in ("time", "user", "what", "on", "outcome")
+    }
+    is_checked = asked.query.get("check") == "yes"
+    data = {
+        "list": listed(rows, asked.query, columns=columns, default="-time", of=len(every)),
+        "q": text,
+        "user_chosen": user,
+        "users": sorted({str(row.get("user", "")) for row in every} - {""}),
+        "only": asked.query.get("only", ""),
+        "file": str(asked.audit.path),
+        "checked": await asyncio.to_thread(asked.audit.checked) if is_checked else None,
+    }
+    return View("audit.html", "Audit", data)
+
+
+async def audit_file(asked: Asked) -> View:
+    """Returns the audit log as a file."""
+    whole = await asyncio.to_thread(asked.audit.whole)
+    return View("", "", {"bytes": whole}, download=asked.audit.path.name)
 
 
 async def help_page(asked: Asked) -> View:

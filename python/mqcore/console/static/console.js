@@ -23,10 +23,32 @@
         const fresh = page.getElementById("main");
         const at = rows().indexOf(marked());
         if (fresh) main.replaceChildren(...fresh.childNodes);
+        offerCopies();
         if (at >= 0) mark(rows()[at]);
       } catch { /* The next round tries again. */ }
     }, everyS * 1000);
   }
+
+  // Command lines can be copied.
+  const offerCopies = () => {
+    if (!navigator.clipboard) return;
+    for (const text of document.querySelectorAll("pre.command:not(.copied > pre)")) {
+      const around = document.createElement("div");
+      around.className = "copied";
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "quiet";
+      button.textContent = "Copy";
+      button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(text.textContent);
+        button.textContent = "Copied";
+        setTimeout(() => { button.textContent = "Copy"; }, 1500);
+      });
+      text.replaceWith(around);
+      around.append(text, button);
+    }
+  };
+  offerCopies();
 
   // Keys.
   const goes = { o: "/", b: "/brokers", t: "/topics", g: "/groups", m: "/messages", d: "/dead-letters", n: "/namesrv", c: "/clients", l: "/later" };

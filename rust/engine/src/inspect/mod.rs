@@ -16,7 +16,7 @@ mod verify;
 mod verify_index;
 mod verify_queues;
 
-pub use files::FileReport;
+pub use files::{FileReport, resident_parts};
 pub use findings::{Findings, Problem};
 pub use open::Inspection;
 pub use queue_report::QueueReport;
