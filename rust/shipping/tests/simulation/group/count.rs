@@ -17,6 +17,7 @@ counts! {
     timed_delivered: "timed messages delivered",
     timed_again: "timed messages delivered once more after a switch",
     timers_followed: "timers of slaves that came to where those of the master were",
+    timers_ahead: "rare: timers of slaves that had entered more than those of the master",
     timers_not_kept: "check points of timers that waited for the confirm offset",
     connects: "connects",
     cuts: "connections cut at a byte",

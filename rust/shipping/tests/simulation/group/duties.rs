@@ -114,7 +114,8 @@ impl World {
             link.follower.begin()
         };
         self.watch_frames()?;
-        let mut buffer = vec![0; READ_LEN_BYTES];
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        buffer.resize(READ_LEN_BYTES, 0);
         let read = match due {
             Ok(()) => link.wire.read(&mut buffer),
             Err(why) => Err(std::io::Error::other(why)),
@@ -129,6 +130,7 @@ impl World {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error.to_string()),
         };
+        self.read_buffer = buffer;
         if self.nodes[broker].twin.is_stopped() {
             return Ok(());
         }

@@ -25,8 +25,9 @@ pub(crate) struct Copy {
     power: u64,
     /// Whether power loss may have taken from it what it had promised as a member.
     pub(crate) may_lack: bool,
-    /// Whether it holds what was promised once and was given up since: until its log is cut, or it leads.
-    is_forgiven: bool,
+    /// From where on it holds what was promised once and was given up since: until its log is cut, or it
+    /// leads. What is promised there now may be the same by chance: the blank end of a file is.
+    forgiven_from: Option<u64>,
 }
 
 impl Copy {
@@ -122,7 +123,7 @@ impl Ledger {
     /// Everything before `end` of a broker's log is promised from now on.
     pub(crate) fn promise(&mut self, broker: usize, end: u64, why: &str) -> Checked {
         let copy = &self.copies[broker];
-        if copy.is_forgiven {
+        if copy.forgiven_from.is_some() {
             return Ok(());
         }
         let known = self.promised_end();
@@ -177,7 +178,7 @@ impl Ledger {
             .keys()
             .next_back()
             .is_none_or(|last| *last <= epoch);
-        let is_back = is_newest && std::mem::take(&mut self.copies[broker].is_forgiven);
+        let is_back = is_newest && self.copies[broker].forgiven_from.take().is_some();
         for copy in &mut self.copies {
             copy.may_lack |= is_back;
         }
@@ -210,7 +211,7 @@ impl Ledger {
 
     /// A reader has seen a message at a place.
     pub(crate) fn seen(&mut self, broker: usize, slot: (QueueKey, u64), at: u64) -> Checked {
-        if self.copies[broker].is_forgiven {
+        if self.copies[broker].forgiven_from.is_some() {
             return Ok(());
         }
         let before = *self.offsets.entry(slot).or_insert(at);
@@ -255,6 +256,7 @@ impl Ledger {
         let copy = &self.copies[broker];
         let is_holder = self.holders.contains(&broker);
         let must_keep = if is_holder { u64::MAX } else { confirmed };
+        let must_keep = must_keep.min(copy.forgiven_from.unwrap_or(u64::MAX));
         let must_keep = copy.whole_below(copy.agrees.min(must_keep));
         demand!(
             end >= must_keep,
@@ -307,9 +309,11 @@ impl Ledger {
                 "the log of broker {broker} was to be cut at {cut}, and has {} bytes",
                 log.len()
             );
-            copy.is_forgiven = false;
+            copy.forgiven_from = None;
         }
         copy.truncate(common as u64);
+        // What was given up went with the end of the log.
+        copy.forgiven_from = copy.forgiven_from.filter(|from| copy.end() > *from);
         let more = &log[common..];
         self.grown(broker, more)?;
         let copy = &self.copies[broker];
@@ -329,9 +333,12 @@ impl Ledger {
         self.offsets.retain(|_, at| *at < end);
         for copy in &mut self.copies {
             copy.agrees = copy.agrees.min(end);
-            copy.is_forgiven = copy.end() > end;
+            if copy.end() > end {
+                let before = copy.forgiven_from.unwrap_or(end);
+                copy.forgiven_from = Some(before.min(end));
+            }
         }
-        self.copies[broker].is_forgiven = false;
+        self.copies[broker].forgiven_from = None;
     }
 
     /// Looks at the end that all logs are one, whole, and have all that is promised; the bodies in it, by
