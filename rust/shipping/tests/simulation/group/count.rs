@@ -50,5 +50,10 @@ counts! {
     brought_back: "rare: ends that were given up, and that a later master has",
     emptied: "rare: stores emptied by a person",
     silences: "links ended by silence",
+    removed: "log files removed",
+    begun_later: "empty logs that began behind 0",
+    too_far_behind: "slaves refused, too far behind",
+    lost_disks: "disks lost",
+    learners: "learners that had all at the end",
     joined: "brokers in sync at the end",
 }

@@ -16,6 +16,9 @@ use crate::options::SEGMENT_BYTES;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Copy {
     pub(crate) log: Vec<u8>,
+    /// Where its log began when it was empty. What is before that it has not, nor has its master: the model
+    /// has what was promised there.
+    begun_at: u64,
     /// Where its records and the blank ends of its files end.
     ends: Vec<u64>,
     /// Its log is what is promised up to here.
@@ -191,6 +194,31 @@ impl Ledger {
         Ok(is_back)
     }
 
+    /// An empty log begins at `start`, where the master's does.
+    pub(crate) fn begun(&mut self, broker: usize, start: u64) -> Checked {
+        demand!(
+            start <= self.promised_end(),
+            "the log of broker {broker} begins at {start}, and {} bytes are promised",
+            self.promised_end()
+        );
+        let before = self.promised[..start as usize].to_vec();
+        self.copies[broker].begun_at = start;
+        self.grown(broker, &before)
+    }
+
+    /// What a broker's log holds before `start`, by the model: its files are gone.
+    pub(crate) fn before(&self, broker: usize, start: u64) -> Vec<u8> {
+        let log = &self.copies[broker].log;
+        let known = if log.is_empty() { &self.promised } else { log };
+        known[..known.len().min(start as usize)].to_vec()
+    }
+
+    /// A broker has lost its disk.
+    pub(crate) fn lost(&mut self, broker: usize) -> Checked {
+        self.copies[broker] = Copy::default();
+        self.check_holders(&format!("broker {broker} has lost its disk"))
+    }
+
     /// A person has emptied the store of a broker: nothing in it was promised.
     pub(crate) fn emptied(&mut self, broker: usize) -> Checked {
         let agrees = self.copies[broker].agrees;
@@ -246,8 +274,12 @@ impl Ledger {
     pub(crate) fn note_marks(&mut self, broker: usize, flushed: u64) {
         let copy = &mut self.copies[broker];
         let end = copy.end();
-        copy.kill = copy.kill.max(copy.whole_below(end));
-        copy.power = copy.power.max(copy.whole_below(flushed.min(end)));
+        let (kill, power) = (copy.whole_below(end), copy.whole_below(flushed.min(end)));
+        for (promised, now) in [(&mut copy.kill, kill), (&mut copy.power, power)] {
+            if now > copy.begun_at {
+                *promised = (*promised).max(now);
+            }
+        }
     }
 
     /// A log is going to be cut to be a copy of its master's; its readers see what is before `confirmed`. What
