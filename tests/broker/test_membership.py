@@ -48,11 +48,13 @@ class Life:
         *,
         identity: Identity | None = None,
         candidate: Candidate | None = None,
+        is_learner: bool = False,
     ) -> None:
         self.controller = controller
         self.now_ms = 0
         self.orders: list[Order] = []
-        member = Member("c", "b", f"host{number}:10911", began_ms=1_000 + number)
+        began_ms, address = 1_000 + number, f"host{number}:10911"
+        member = Member("c", "b", address, began_ms, is_learner=is_learner)
         self.membership = Membership(
             member, controller.addresses, Timetable(), identity=identity, candidate=candidate
         )
@@ -123,6 +125,17 @@ def test_the_second_broker_follows_the_first() -> None:
     second = running(controller, 2)
     assert second.orders[-1] == Follow(1, 1, "host1:10911")
     assert second.membership.identity == Identity("c", "b", 2)
+
+
+def test_a_learner_waits_for_a_master_and_is_none() -> None:
+    controller = ScriptedController()
+    learner = Life(controller, is_learner=True)
+    learner.run(20_000)
+    assert not any(isinstance(order, Become) for order in learner.orders)
+    running(controller, 2)
+    learner.run(40_000)
+    assert learner.orders[-1] == Follow(1, 2, "host2:10911")
+    assert learner.membership.phase is Phase.RUNNING
 
 
 def test_a_broker_with_an_id_registers_with_it() -> None:

@@ -132,7 +132,13 @@ class ControlledBroker:
             # The next one listens where clients and members know the broker.
             self._port = address.port
         self._membership = Membership(
-            Member(settings.cluster, settings.name, self.state.address, self._clock()),
+            Member(
+                settings.cluster,
+                settings.name,
+                self.state.address,
+                self._clock(),
+                is_learner=settings.is_learner,
+            ),
             settings.controllers,
             timetable_of(settings),
             identity=identity,

@@ -2339,7 +2339,8 @@ class Timers:
     def follow_master(self, read_ms: int, queue_offset: int, now_ms: int | None = None) -> Ticked:
         """Goes on to where the timers of a master were; delivers nothing. May wait for the disk.
 
-        To be called only when the log has what the master had delivered by then.
+        To be called only when the log has what the master had delivered by then. Nothing is done
+        while the master had entered less than we have.
 
         Args:
             read_ms: The master had delivered the slots before it, Unix ms.

@@ -155,6 +155,18 @@ pub enum LinkFault {
         /// The last common epoch.
         epoch: i32,
     },
+    /// The last place that a master's log and ours have in common was removed here.
+    #[error(
+        "our log is a copy of the master's up to {offset}, and begins at {start}: nothing of it can stay. \
+         Stop this broker, and begin its log anew: `mqcore store refill --set-aside` has the whole log and \
+         keeps the old one"
+    )]
+    NothingInCommon {
+        /// The place.
+        offset: u64,
+        /// Where our log begins.
+        start: u64,
+    },
     /// Somebody gives an id that is no slave's.
     #[error("the slave gives {id} as its id, which no slave of ours has")]
     BadId {

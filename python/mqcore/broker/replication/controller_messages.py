@@ -97,12 +97,15 @@ class Member:
         name: The broker's name.
         address: Where it answers requests.
         began_ms: When it started: names its application for an id.
+        is_learner: Whether it waits for a master, and never asks for an election: of a group that
+            has none the first that asks is master.
     """
 
     cluster: str
     name: str
     address: str
     began_ms: int = 0
+    is_learner: bool = False
 
     def candidate(self, broker_id: int) -> Candidate:
         """Returns the application for an id."""

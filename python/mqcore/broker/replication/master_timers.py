@@ -137,7 +137,10 @@ class TimersOfMaster:
             )
         self._persistence.timers.moved()
         progress = await asyncio.to_thread(timers.progress)
-        if done.has_more or progress.queue_offset < ahead.queue_offset:
+        if progress.queue_offset > ahead.queue_offset:
+            # We were the master, or that of another one: this one has to enter what we have first.
+            self._ahead = None
+        if done.has_more or progress.queue_offset != ahead.queue_offset:
             return False
         self._ahead = None
         metrics = await self._calls.ask(address, RequestCode.GET_TIMER_METRICS)

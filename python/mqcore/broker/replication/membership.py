@@ -214,12 +214,12 @@ class Membership:
         if self.phase is Phase.LEADER_KNOWN:
             wants.add(self._step_to_register())
         elif self.phase is Phase.REGISTERED:
-            wants.add(Purpose.ELECT)
+            wants.add(Purpose.REPLICAS if self.member.is_learner else Purpose.ELECT)
         elif self.phase is Phase.RUNNING:
             wants.add(Purpose.REPLICAS)
             if self._wanted is not None and self.is_master:
                 wants.add(Purpose.ALTER)
-            if Purpose.ELECT in self._due_ms:
+            if Purpose.ELECT in self._due_ms and not self.member.is_learner:
                 wants.add(Purpose.ELECT)
         return wants
 
@@ -411,9 +411,11 @@ class Membership:
         if answer.code != ResponseCode.SUCCESS:
             return False
         epoch = answer.number("masterEpoch") or 0
-        if epoch > self.epoch and not self._take_master(answer, now_ms):
-            self.is_vacant = True
-            self._due_ms[Purpose.ELECT] = now_ms
+        is_news = epoch > self.epoch
+        if is_news or self.phase is Phase.REGISTERED:
+            if not self._take_master(answer, now_ms) and is_news:
+                self.is_vacant = True
+                self._due_ms[Purpose.ELECT] = now_ms
         elif epoch == self.epoch and self.is_master:
             known = answer.sync_state_set()
             if self._refused is not None and not is_before:

@@ -17,6 +17,7 @@ mod retain;
 mod roll;
 mod scan;
 mod together;
+mod torn_head;
 mod torn_offset;
 
 pub use ahead::ReadAhead;

@@ -1,12 +1,10 @@
 //! Walking the log record by record, and finding its end after a crash: a function of file contents
 //! (`CommitLog.recoverAbnormally`, `checkMessageAndReturnSize`). Changes nothing.
 
-use mqcore_record::layout::{
-    BODY_LEN_AT, MAGIC_V1, MAGIC_V2, RECONSUME_TIMES_AT, STORE_TIMESTAMP_AT,
-    STORE_TIMESTAMP_AT_BORN_V6,
-};
-use mqcore_record::{CrcCheck, Found, Host, RecordError, RecordView, check, crc_property};
+use mqcore_record::layout::{MAGIC_V1, MAGIC_V2};
+use mqcore_record::{CrcCheck, Found, RecordError, RecordView, check, crc_property};
 
+use super::torn_head::is_head_torn;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::segment::Chain;
@@ -241,36 +239,6 @@ fn is_text_torn(record: &RecordView<'_>, physical_offset: u64) -> bool {
             }
             text.last() == Some(&0)
         })
-}
-
-/// Whether power loss took store time or host: the sector with them came in part, the next one, with
-/// the body, whole. The bytes before the border are zeros then, eight at least; a border right
-/// behind the time shows by them, a later one by a host without a port. (Place and lengths, which
-/// stand before and behind, are checked anyway; queue id and queue offset are settled after the walk:
-/// [`super::DoubtfulRecords`]; what else may be lost is zeros, but for a user's flag and a retried message.)
-fn is_head_torn(record: &RecordView<'_>, bytes: &[u8], physical_offset: u64) -> bool {
-    if record.store_timestamp_ms <= 0 {
-        return true;
-    }
-    let time_at = match record.born_host {
-        Host::V4 { .. } => STORE_TIMESTAMP_AT,
-        Host::V6 { .. } => STORE_TIMESTAMP_AT_BORN_V6,
-    };
-    let port_at = time_at + 8 + record.store_host.address().len();
-    let border = (round_up(physical_offset, SECTOR_BYTES) - physical_offset) as usize;
-    if border >= port_at + 4 {
-        let head_end = port_at + 4 + BODY_LEN_AT + 4 - RECONSUME_TIMES_AT;
-        return record.store_host.port() == 0 && border <= head_end;
-    }
-    // The first bytes of a time are zeros, and an IPv6 address may hold as many.
-    let last = match record.store_host {
-        Host::V4 { .. } => port_at + 3,
-        Host::V6 { .. } => time_at + 8 + 2,
-    };
-    (time_at + 3..=last).contains(&border)
-        && bytes
-            .get(border - 8..border)
-            .is_some_and(|word| word == [0; 8])
 }
 
 /// The first whole record behind `after` whose store time lies in `[not_before_ms, not_after_ms]`:

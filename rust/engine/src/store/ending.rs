@@ -53,6 +53,11 @@ pub(super) fn find_end<D: Disk>(
         report.dispatched_from = from;
         from
     };
+    if let OpenHow::CutAt(at) = how
+        && at < found.chain.start()
+    {
+        return Err(behind_start(at, found.chain.start()));
+    }
     let from = match how {
         // Each file begins with a record.
         OpenHow::CutAt(at) => from.min(round_down(at, found.chain.segment_len_bytes())),
@@ -96,6 +101,14 @@ pub(super) fn find_end<D: Disk>(
     Ok((end, plan))
 }
 
+/// Why a log that begins at `start` cannot be cut at a place before it.
+fn behind_start(at: u64, start: u64) -> Error {
+    Error::NoRecord {
+        physical_offset: at,
+        why: format!("the log begins at {start}, so that it cannot be cut there"),
+    }
+}
+
 /// The end of a log that is to be cut where a record begins, of one that ends at `end`.
 ///
 /// # Errors
@@ -110,11 +123,6 @@ fn cut_before<D: Disk>(
         physical_offset: at,
         why,
     };
-    let start = found.chain.start();
-    if at < start {
-        let why = format!("the log begins at {start}, so that it cannot be cut there");
-        return Err(refused(why));
-    }
     let before = scan(&found.chain, Scan { limit: at, ..walk }, |_, _| Ok(true))?;
     if before.end != at {
         let why = format!("the one before it begins at {}", before.end);

@@ -249,6 +249,29 @@ fn readers_stop_at_the_confirm_offset_across_a_clean_stop_and_a_kill() {
 }
 
 #[test]
+fn a_log_is_not_cut_before_its_first_file_and_stays_what_it_is() {
+    let disk = TwinDisk::new();
+    let (store, ends) = filled(&disk);
+    dispatch(&store);
+    store.retention().remove_oldest(None, 1, None).unwrap();
+    let start = store.replica().extent().start;
+    assert!(start > ends[3]);
+    let end = store.replica().appended();
+    for cut in [disk.fork(), {
+        assert!(store.close().unwrap());
+        disk.fork()
+    }] {
+        let refused = open(&cut, OpenHow::CutAt(ends[3])).err().unwrap();
+        let text = refused.to_string();
+        assert!(matches!(refused, Error::NoRecord { .. }), "{text}");
+        assert!(text.contains(&format!("begins at {start}")), "{text}");
+        let store = open(&cut, OpenHow::RefuseDamage).unwrap();
+        assert_eq!(store.replica().appended(), end);
+        store.abandon();
+    }
+}
+
+#[test]
 fn whenever_the_power_goes_during_a_cut_the_log_opens_and_is_cut_again() {
     let disk = TwinDisk::new();
     let (store, ends) = filled(&disk);

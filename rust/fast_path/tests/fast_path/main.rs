@@ -11,6 +11,7 @@ mod bits;
 mod checks;
 mod end_shards;
 mod fairness;
+mod followed_timers;
 mod golden;
 mod half_batches;
 mod inner_batches;

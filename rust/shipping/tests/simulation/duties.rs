@@ -76,7 +76,8 @@ impl World {
             link.follower.begin()
         };
         self.watch_reports()?;
-        let mut buffer = vec![0; READ_LEN_BYTES];
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        buffer.resize(READ_LEN_BYTES, 0);
         let read = match due {
             Ok(()) => link.wire.read(&mut buffer),
             Err(why) => Err(std::io::Error::other(why)),
@@ -92,6 +93,7 @@ impl World {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error.to_string()),
         };
+        self.read_buffer = buffer;
         self.watch_reports()?;
         if self.nodes[node].twin.is_stopped() {
             return Ok(());
@@ -186,6 +188,7 @@ impl World {
                 .rposition(|sent| sent.ticket == Some(ticket));
             let at = waiting.ok_or_else(|| format!("{ticket:?} is answered, and nobody waits"))?;
             self.trace.note(at as u64);
+            self.parked = self.parked.saturating_sub(1);
             match status {
                 PutStatus::PutOk => self.count.acknowledged += 1,
                 PutStatus::FlushSlaveTimeout => self.count.late += 1,

@@ -146,6 +146,7 @@ impl World {
         known.has_lost_power |= loses_power;
         if node == 0 {
             // Nobody answers them any more.
+            self.parked = 0;
             for sent in &mut self.ledger.sent {
                 sent.ticket = None;
             }

@@ -41,7 +41,7 @@ const GROUP_SAMPLE: u64 = 300;
 /// Histories of the long runs by default.
 const LONG: u64 = 50_000;
 /// Histories in which a flaw is found at the latest.
-const FLAW_SEEDS: u64 = 300;
+const FLAW_SEEDS: u64 = 500;
 /// Roles that groups of the sample take at the least.
 const SWITCHES_MIN: u64 = 1_000;
 

@@ -72,6 +72,10 @@ pub(crate) struct World {
     pub(crate) reports: super::watch::Reports,
     bounds: super::flaw::Bounds,
     sent_number: u64,
+    /// Sends of this start of the master that wait for an answer.
+    pub(crate) parked: usize,
+    /// What a slave reads into.
+    pub(crate) read_buffer: Vec<u8>,
 }
 
 impl World {
@@ -104,6 +108,8 @@ impl World {
             reports: super::watch::Reports::default(),
             bounds: super::flaw::Bounds::default(),
             sent_number: 0,
+            parked: 0,
+            read_buffer: Vec::new(),
             options,
         };
         let tap = super::flaw::tap(flaw, &world.reports, &world.bounds);
@@ -393,6 +399,7 @@ impl World {
         let is_synced = self.options.is_synced[0];
         let ticket = if needs_replica || is_synced {
             let parked = store.durability().park(at.end(), needs_replica);
+            self.parked += 1;
             Some(parked.map_err(|error| error.to_string())?)
         } else {
             None
@@ -452,7 +459,8 @@ impl World {
                 self.plan_turn(node, in_ms);
             }
         }
-        let Some(process) = &self.nodes[0].process else {
+        let process = self.nodes[0].process.as_ref();
+        let Some(process) = process.filter(|_| self.parked > 0) else {
             return;
         };
         let wake = process.store.wake_descriptor();

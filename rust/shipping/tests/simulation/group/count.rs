@@ -17,6 +17,7 @@ counts! {
     timed_delivered: "timed messages delivered",
     timed_again: "timed messages delivered once more after a switch",
     timers_followed: "timers of slaves that came to where those of the master were",
+    timers_ahead: "rare: timers of slaves that had entered more than those of the master",
     timers_not_kept: "check points of timers that waited for the confirm offset",
     connects: "connects",
     cuts: "connections cut at a byte",
@@ -49,5 +50,10 @@ counts! {
     brought_back: "rare: ends that were given up, and that a later master has",
     emptied: "rare: stores emptied by a person",
     silences: "links ended by silence",
+    removed: "log files removed",
+    begun_later: "empty logs that began behind 0",
+    too_far_behind: "slaves refused, too far behind",
+    lost_disks: "disks lost",
+    learners: "learners that had all at the end",
     joined: "brokers in sync at the end",
 }

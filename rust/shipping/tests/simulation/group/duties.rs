@@ -11,6 +11,10 @@ use super::node::Role;
 use super::world::{Event, World};
 use crate::ledger::{Checked, demand};
 
+/// What a master says to a slave that asks for what it has removed.
+const TOO_FAR_BEHIND: &str = "what is between was removed";
+/// What a slave says whose log has nothing of its master's any more.
+const NOTHING_STAYS: &str = "nothing of it can stay";
 /// Bytes that a slave reads at once.
 const READ_LEN_BYTES: usize = 64 * 1024;
 
@@ -40,7 +44,7 @@ impl World {
         };
         let mut ended = Vec::new();
         slaves.note_readable(std::iter::repeat(true));
-        let mut wait_ms = slaves.turn(now_ms, |_, why| ended.push(why));
+        let mut wait_ms = slaves.turn(now_ms, |address, why| ended.push((address.to_owned(), why)));
         opened.wakes_on_growth = true;
         if wait_ms > 0 && slaves.gathers(now_ms) {
             opened.wakes_on_growth = false;
@@ -65,8 +69,9 @@ impl World {
             self.bend_marks(broker, flaw);
         }
         self.watch_broker(broker)?;
-        for why in ended {
+        for (address, why) in ended {
             self.note_ended(broker, &why)?;
+            self.note_too_far_behind(broker, &address, &why)?;
         }
         if let Some(wanted) = wanted
             && let Some(process) = &mut self.nodes[broker].process
@@ -114,7 +119,8 @@ impl World {
             link.follower.begin()
         };
         self.watch_frames()?;
-        let mut buffer = vec![0; READ_LEN_BYTES];
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        buffer.resize(READ_LEN_BYTES, 0);
         let read = match due {
             Ok(()) => link.wire.read(&mut buffer),
             Err(why) => Err(std::io::Error::other(why)),
@@ -129,6 +135,7 @@ impl World {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error.to_string()),
         };
+        self.read_buffer = buffer;
         if self.nodes[broker].twin.is_stopped() {
             return Ok(());
         }
@@ -156,8 +163,10 @@ impl World {
                     return self.diverged(broker, cut_at);
                 }
                 self.note_ended(broker, &why)?;
-                if !self.is_faulty && why.contains("no epoch of the master") {
-                    return self.empty(broker);
+                let is_hopeless = why.contains(NOTHING_STAYS);
+                if is_hopeless || !self.is_faulty && why.contains("no epoch of the master") {
+                    self.empty(broker)?;
+                    return self.forget_id(broker);
                 }
                 let retry_ms = self.options.retry_ms;
                 self.plan(retry_ms, Event::Connect(broker, opening));
@@ -179,10 +188,50 @@ impl World {
             // A deposed master whose slave is one of the group's, or the reverse.
             "no epoch of the master",
             "the slave is ahead",
+            TOO_FAR_BEHIND,
+            NOTHING_STAYS,
         ];
         let is_plain = is_silence || plain.iter().any(|plain| why.contains(plain));
         demand!(is_plain, "a link of broker {broker} ended: {why}");
         Ok(())
+    }
+
+    /// A slave asks for what its master has removed: a person has it filled anew, by another id.
+    fn note_too_far_behind(&mut self, master: usize, address: &str, why: &str) -> Checked {
+        if !why.contains(TOO_FAR_BEHIND) {
+            return Ok(());
+        }
+        let pair = address
+            .rsplit(':')
+            .next()
+            .and_then(|pair| pair.parse().ok());
+        let is_its = |node: &super::node::Node| match node.opened().map(|opened| &opened.role) {
+            Some(Role::Slave {
+                link: Some(link), ..
+            }) => Some(link.pair) == pair,
+            _ => false,
+        };
+        // It may have started anew since.
+        let Some(slave) = self.nodes.iter().position(is_its) else {
+            return Ok(());
+        };
+        let start = self.nodes[master]
+            .store()
+            .map_or(0, |store| store.replica().extent().start);
+        let end = self.ledger.copies[slave].end();
+        demand!(
+            end < start,
+            "the log of broker {slave} ends at {end}, and its master's begins at {start}: {why}"
+        );
+        self.count.too_far_behind += 1;
+        self.empty(slave)?;
+        self.forget_id(slave)
+    }
+
+    /// With a log its id is set aside.
+    fn forget_id(&mut self, broker: usize) -> Checked {
+        self.nodes[broker].identity = None;
+        self.note_holders()
     }
 
     /// Something that the other threads of a store do.

@@ -1,7 +1,6 @@
 //! The end of a history of a group: faults stop, everything heals, a master is there, every broker comes into
 //! the set, all delayed messages are delivered; then all logs and queues are compared whole.
 
-use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_replica::controller::{AskedBy, Code};
 
 use super::node::Role;
@@ -85,6 +84,7 @@ impl World {
             if self.now_ms - since_ms > DELAYS_MS {
                 if self.are_delivered()? {
                     self.count.joined += self.options.brokers as u64;
+                    self.count.learners += u64::from(self.options.learner.is_some());
                     return Ok(());
                 }
                 self.turn_clocks();
@@ -134,7 +134,8 @@ impl World {
             held.is_empty(),
             "nobody is elected, and {held:?} may be: {view:?}"
         );
-        let most = (0..self.nodes.len()).max_by_key(|broker| self.ledger.copies[*broker].agrees);
+        let voters = (0..self.nodes.len()).filter(|one| self.options.learner != Some(*one));
+        let most = voters.max_by_key(|broker| self.ledger.copies[*broker].agrees);
         let Some((broker, id)) = most.and_then(|one| Some((one, self.nodes[one].identity?))) else {
             return Ok(());
         };
@@ -156,12 +157,7 @@ impl World {
             .line(|| format!("a person empties the store of broker {broker}"));
         self.ledger.emptied(broker)?;
         self.count.emptied += 1;
-        self.crash(broker, false)?;
-        let node = &mut self.nodes[broker];
-        node.twin = TwinDisk::with_clock(node.time.clock.clone());
-        node.delays.fill(0);
-        node.kept_delays.fill(0);
-        Ok(())
+        self.renew_disk(broker)
     }
 
     /// What was sent by a clock that was ahead is due now.
@@ -192,7 +188,8 @@ impl World {
             let is_confirmed = self.nodes[broker]
                 .store()
                 .is_some_and(|store| store.replica().confirmed() == end);
-            has_all && is_confirmed && id.is_some_and(|id| view.in_sync.contains(&id))
+            let is_member = id.is_some_and(|id| view.in_sync.contains(&id));
+            has_all && is_confirmed && (is_member || self.options.learner == Some(broker))
         };
         (0..self.nodes.len()).all(in_sync)
     }

@@ -1,11 +1,14 @@
 //! What goes wrong in a group: links, processes, machines, clocks, controllers. All of it is drawn, and counted.
 
 use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::twin::TwinDisk;
 
+use super::flaw::Flaw;
 use super::letters::Letter;
 use super::world::{Event, World};
 use crate::ledger::Checked;
 use crate::network::Side;
+use crate::options::SEGMENT_BYTES;
 
 /// For how long something lasts, ms.
 const SPELLS_MS: [u64; 6] = [5, 50, 300, 1_500, 6_000, 12_000];
@@ -20,6 +23,12 @@ impl World {
         // Masters are where most goes on.
         let broker = master.filter(|_| self.dice.once_in(3)).unwrap_or(broker);
         let controller = self.dice.below(self.options.controllers as u64) as usize;
+        if self.options.removes_files && self.dice.once_in(4) {
+            return self.remove_file(broker);
+        }
+        if self.options.loses_disks && self.dice.once_in(30) {
+            return self.lose_disk(broker);
+        }
         match self.dice.below(24) {
             0..4 => self.harm_link(),
             4..6 => self.pause(broker),
@@ -136,6 +145,64 @@ impl World {
             self.trace
                 .line(|| format!("broker {broker} will stop at call {calls}"));
         }
+    }
+
+    /// Retention takes the oldest file, all of which is promised.
+    fn remove_file(&mut self, broker: usize) -> Checked {
+        let Some(opened) = self.nodes[broker].opened() else {
+            return Ok(());
+        };
+        let store = std::sync::Arc::clone(&opened.store);
+        let confirmed = store
+            .replica()
+            .confirmed()
+            .min(store.replica().dispatched());
+        let file_end = store.replica().extent().start + SEGMENT_BYTES;
+        if file_end > confirmed || self.nodes[broker].twin.is_stopped() {
+            return Ok(());
+        }
+        let removed = store.retention().remove_oldest(None, 1, None);
+        if self.has_met_stop(broker) {
+            return self.die_inside(broker);
+        }
+        removed.map_err(|error| format!("broker {broker}: {error}"))?;
+        if self.flaw == Some(Flaw::ForgetsEpochs)
+            && let Some(opened) = self.nodes[broker].opened()
+        {
+            let end = store.replica().appended();
+            let forgotten = opened.epochs.forget_before(end);
+            self.nodes[broker].twin_done(forgotten)?;
+        }
+        let start = store.replica().extent().start;
+        self.count.removed += u64::from(start == file_end);
+        self.trace
+            .line(|| format!("the log of broker {broker} begins at {start} now"));
+        Ok(())
+    }
+
+    /// A broker gets an empty disk: with its log it has lost its id.
+    fn lose_disk(&mut self, broker: usize) -> Checked {
+        self.trace
+            .line(|| format!("the disk of broker {broker} is lost"));
+        self.count.lost_disks += 1;
+        if self.flaw != Some(Flaw::LostDiskKeepsId) {
+            self.nodes[broker].identity = None;
+        }
+        self.note_holders()?;
+        self.ledger.lost(broker)?;
+        self.renew_disk(broker)
+    }
+
+    /// Ends the process of a broker, and empties its disk.
+    pub(crate) fn renew_disk(&mut self, broker: usize) -> Checked {
+        self.crash(broker, false)?;
+        let node = &mut self.nodes[broker];
+        node.twin = TwinDisk::with_clock(node.time.clock.clone());
+        node.has_lost_power = false;
+        node.has_died_inside = false;
+        node.delays.fill(0);
+        node.kept_delays.fill(0);
+        Ok(())
     }
 
     /// The stop was met: what the step has done since is not done.

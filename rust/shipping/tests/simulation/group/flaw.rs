@@ -20,7 +20,7 @@ use super::options::Options;
 use super::world::World;
 use crate::ledger::Checked;
 use crate::network::{Pair, Side, Tap};
-use crate::options::SEGMENT_BYTES;
+use crate::options::{BODY_LEN_MAX, SEGMENT_BYTES};
 use crate::watch::Reports;
 
 /// What is wrong.
@@ -52,11 +52,19 @@ pub(crate) enum Flaw {
     SilenceIsRefusal,
     /// The second start after a loss of power does not know of it.
     ForgetsLostEnd,
+    /// A learner does not introduce itself as one.
+    LearnerJoins,
+    /// A learner asks for an election as others do.
+    LearnerAsks,
+    /// A broker with an empty disk goes on with the id that it had.
+    LostDiskKeepsId,
+    /// With a file of the log all epochs before the last one are forgotten.
+    ForgetsEpochs,
 }
 
 impl Flaw {
     /// Every flaw.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::CutMovesPositions,
         Self::ReportAboveOwnEnd,
         Self::MissingReportCounts,
@@ -70,6 +78,10 @@ impl Flaw {
         Self::ControllerForgets,
         Self::SilenceIsRefusal,
         Self::ForgetsLostEnd,
+        Self::LearnerJoins,
+        Self::LearnerAsks,
+        Self::LostDiskKeepsId,
+        Self::ForgetsEpochs,
     ];
 
     /// Changes the options so that the flaw can show.
@@ -83,6 +95,16 @@ impl Flaw {
             Self::HeaderWithoutBody => options.batch_len_bytes = 50,
             Self::EqualStartRefused => options.burst_every_ms = 1_500,
             Self::ControllerForgets => options.controllers = 1,
+            Self::LostDiskKeepsId => options.loses_disks = true,
+            Self::ForgetsEpochs => {
+                options.removes_files = true;
+                options.has_timers = false;
+                options.body_len_max = BODY_LEN_MAX;
+            }
+            Self::LearnerJoins | Self::LearnerAsks => {
+                options.at_least(3);
+                options.learner = Some(options.brokers - 1);
+            }
             Self::SilenceIsRefusal => options.letter_ms = (1, 300),
             Self::ForgetsLostEnd => {
                 options.loses_power = true;
@@ -181,7 +203,7 @@ pub(crate) fn joined_at_once(members: &Members, standings: &[SlaveStanding]) -> 
     let (known, set_epoch) = members.known();
     let connected = standings
         .iter()
-        .filter(|one| one.standing.requested.is_some());
+        .filter(|one| one.standing.requested.is_some() && !one.is_learner);
     let connected = connected.filter_map(|one| one.id);
     let new: Vec<i64> = connected.filter(|id| !known.contains(id)).collect();
     if new.is_empty() || !members.is_leading() {

@@ -16,6 +16,9 @@ use crate::options::SEGMENT_BYTES;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Copy {
     pub(crate) log: Vec<u8>,
+    /// Where its log began when it was empty. What is before that it has not, nor has its master: the model
+    /// has what was promised there.
+    begun_at: u64,
     /// Where its records and the blank ends of its files end.
     ends: Vec<u64>,
     /// Its log is what is promised up to here.
@@ -25,8 +28,9 @@ pub(crate) struct Copy {
     power: u64,
     /// Whether power loss may have taken from it what it had promised as a member.
     pub(crate) may_lack: bool,
-    /// Whether it holds what was promised once and was given up since: until its log is cut, or it leads.
-    is_forgiven: bool,
+    /// From where on it holds what was promised once and was given up since: until its log is cut, or it
+    /// leads. What is promised there now may be the same by chance: the blank end of a file is.
+    forgiven_from: Option<u64>,
 }
 
 impl Copy {
@@ -122,7 +126,7 @@ impl Ledger {
     /// Everything before `end` of a broker's log is promised from now on.
     pub(crate) fn promise(&mut self, broker: usize, end: u64, why: &str) -> Checked {
         let copy = &self.copies[broker];
-        if copy.is_forgiven {
+        if copy.forgiven_from.is_some() {
             return Ok(());
         }
         let known = self.promised_end();
@@ -177,7 +181,7 @@ impl Ledger {
             .keys()
             .next_back()
             .is_none_or(|last| *last <= epoch);
-        let is_back = is_newest && std::mem::take(&mut self.copies[broker].is_forgiven);
+        let is_back = is_newest && self.copies[broker].forgiven_from.take().is_some();
         for copy in &mut self.copies {
             copy.may_lack |= is_back;
         }
@@ -188,6 +192,31 @@ impl Ledger {
             "broker {broker} leads epoch {epoch}, which broker {before} has led"
         );
         Ok(is_back)
+    }
+
+    /// An empty log begins at `start`, where the master's does.
+    pub(crate) fn begun(&mut self, broker: usize, start: u64) -> Checked {
+        demand!(
+            start <= self.promised_end(),
+            "the log of broker {broker} begins at {start}, and {} bytes are promised",
+            self.promised_end()
+        );
+        let before = self.promised[..start as usize].to_vec();
+        self.copies[broker].begun_at = start;
+        self.grown(broker, &before)
+    }
+
+    /// What a broker's log holds before `start`, by the model: its files are gone.
+    pub(crate) fn before(&self, broker: usize, start: u64) -> Vec<u8> {
+        let log = &self.copies[broker].log;
+        let known = if log.is_empty() { &self.promised } else { log };
+        known[..known.len().min(start as usize)].to_vec()
+    }
+
+    /// A broker has lost its disk.
+    pub(crate) fn lost(&mut self, broker: usize) -> Checked {
+        self.copies[broker] = Copy::default();
+        self.check_holders(&format!("broker {broker} has lost its disk"))
     }
 
     /// A person has emptied the store of a broker: nothing in it was promised.
@@ -210,7 +239,7 @@ impl Ledger {
 
     /// A reader has seen a message at a place.
     pub(crate) fn seen(&mut self, broker: usize, slot: (QueueKey, u64), at: u64) -> Checked {
-        if self.copies[broker].is_forgiven {
+        if self.copies[broker].forgiven_from.is_some() {
             return Ok(());
         }
         let before = *self.offsets.entry(slot).or_insert(at);
@@ -245,8 +274,12 @@ impl Ledger {
     pub(crate) fn note_marks(&mut self, broker: usize, flushed: u64) {
         let copy = &mut self.copies[broker];
         let end = copy.end();
-        copy.kill = copy.kill.max(copy.whole_below(end));
-        copy.power = copy.power.max(copy.whole_below(flushed.min(end)));
+        let (kill, power) = (copy.whole_below(end), copy.whole_below(flushed.min(end)));
+        for (promised, now) in [(&mut copy.kill, kill), (&mut copy.power, power)] {
+            if now > copy.begun_at {
+                *promised = (*promised).max(now);
+            }
+        }
     }
 
     /// A log is going to be cut to be a copy of its master's; its readers see what is before `confirmed`. What
@@ -255,6 +288,7 @@ impl Ledger {
         let copy = &self.copies[broker];
         let is_holder = self.holders.contains(&broker);
         let must_keep = if is_holder { u64::MAX } else { confirmed };
+        let must_keep = must_keep.min(copy.forgiven_from.unwrap_or(u64::MAX));
         let must_keep = copy.whole_below(copy.agrees.min(must_keep));
         demand!(
             end >= must_keep,
@@ -307,9 +341,11 @@ impl Ledger {
                 "the log of broker {broker} was to be cut at {cut}, and has {} bytes",
                 log.len()
             );
-            copy.is_forgiven = false;
+            copy.forgiven_from = None;
         }
         copy.truncate(common as u64);
+        // What was given up went with the end of the log.
+        copy.forgiven_from = copy.forgiven_from.filter(|from| copy.end() > *from);
         let more = &log[common..];
         self.grown(broker, more)?;
         let copy = &self.copies[broker];
@@ -329,9 +365,12 @@ impl Ledger {
         self.offsets.retain(|_, at| *at < end);
         for copy in &mut self.copies {
             copy.agrees = copy.agrees.min(end);
-            copy.is_forgiven = copy.end() > end;
+            if copy.end() > end {
+                let before = copy.forgiven_from.unwrap_or(end);
+                copy.forgiven_from = Some(before.min(end));
+            }
         }
-        self.copies[broker].is_forgiven = false;
+        self.copies[broker].forgiven_from = None;
     }
 
     /// Looks at the end that all logs are one, whole, and have all that is promised; the bodies in it, by

@@ -54,6 +54,8 @@ enum Phase {
 pub(crate) struct Member {
     pub(crate) id: Option<i64>,
     pub(crate) is_suspect: bool,
+    /// Whether it never asks for an election.
+    is_learner: bool,
     phase: Phase,
     controllers: usize,
     pub(crate) leader: usize,
@@ -77,13 +79,14 @@ pub(crate) struct Member {
 impl Member {
     pub(crate) fn new(
         id: Option<i64>,
-        is_suspect: bool,
+        is_learner: bool,
         controllers: usize,
         (heartbeat_ms, replicas_ms): (u64, u64),
     ) -> Self {
         Self {
             id,
-            is_suspect,
+            is_suspect: false,
+            is_learner,
             phase: Phase::LeaderKnown,
             controllers,
             leader: 0,
@@ -147,13 +150,14 @@ impl Member {
                 (Some(_), true) => Purpose::Sets,
                 (Some(_), false) => Purpose::Register,
             }],
+            Phase::Registered if self.is_learner => vec![Purpose::Replicas],
             Phase::Registered => vec![Purpose::Elect],
             Phase::Running => {
                 let mut wants = vec![Purpose::Replicas];
                 if self.wanted.is_some() && self.is_master() {
                     wants.push(Purpose::Alter);
                 }
-                if self.due_ms.contains_key(&Purpose::Elect) {
+                if self.due_ms.contains_key(&Purpose::Elect) && !self.is_learner {
                     wants.push(Purpose::Elect);
                 }
                 wants
@@ -246,8 +250,9 @@ impl Member {
             self.phase = Phase::LeaderKnown;
             return;
         };
-        if view.master_epoch > self.epoch {
-            if !self.take_master(view, now_ms) {
+        let is_news = view.master_epoch > self.epoch;
+        if is_news || self.phase == Phase::Registered {
+            if !self.take_master(view, now_ms) && is_news {
                 self.is_gone = true;
                 self.due_ms.insert(Purpose::Elect, now_ms);
             }

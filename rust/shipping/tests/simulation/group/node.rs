@@ -22,7 +22,7 @@ use super::options::{LEVELS, Options};
 use super::timers::{Ahead, SimTimers};
 use crate::drift::DriftingClock;
 use crate::ledger::Checked;
-use crate::network::Wire;
+use crate::network::{Pair, Wire};
 use crate::node::SimStore;
 
 /// Below the root of the store, as brokers have it.
@@ -45,6 +45,7 @@ pub(crate) enum Role {
 
 /// A slave's connection.
 pub(crate) struct Link {
+    pub(crate) pair: Pair,
     pub(crate) wire: Wire,
     pub(crate) follower: Follower<TwinDisk, ManualClock>,
     pub(crate) has_begun: bool,

@@ -13,7 +13,11 @@ use crate::options::{BODY_LEN_MAX, ROOT, SEGMENT_BYTES};
 pub(crate) const DELAY_LEVELS: &str = "1s 3s";
 /// Timers have a file of 39 MB that each open looks through: not every history has some.
 const TIMERS_ONCE_IN: u64 = 4;
-/// How many there are.
+/// A group of three or more has a learner.
+const LEARNER_ONCE_IN: u64 = 4;
+/// Retention takes files, or a broker gets an empty disk.
+const REMOVES_ONCE_IN: u64 = 5;
+/// How many levels there are.
 pub(crate) const LEVELS: usize = 2;
 
 /// The options of a history.
@@ -48,6 +52,12 @@ pub(crate) struct Options {
     pub(crate) loses_power: bool,
     /// Whether messages with a time of their own are sent.
     pub(crate) has_timers: bool,
+    /// A broker that is never to be in the set.
+    pub(crate) learner: Option<usize>,
+    /// Whether old log files are removed. Nothing is delayed then: it would be gone with them.
+    pub(crate) removes_files: bool,
+    /// Whether brokers get empty disks.
+    pub(crate) loses_disks: bool,
 }
 
 impl Options {
@@ -90,7 +100,20 @@ impl Options {
             body_len_max: dice.pick(&[10, 300, BODY_LEN_MAX]),
             loses_power: dice.once_in(2),
             has_timers: dice.once_in(TIMERS_ONCE_IN),
+            learner: (brokers > 2 && dice.once_in(LEARNER_ONCE_IN)).then_some(brokers - 1),
+            removes_files: dice.once_in(REMOVES_ONCE_IN),
+            loses_disks: dice.once_in(REMOVES_ONCE_IN),
         }
+        .settled()
+    }
+
+    /// Without what does not go together.
+    fn settled(mut self) -> Self {
+        if self.removes_files {
+            self.has_timers = false;
+            self.body_len_max = BODY_LEN_MAX;
+        }
+        self
     }
 
     pub(crate) fn at_least(&mut self, brokers: usize) {

@@ -318,17 +318,20 @@ impl World {
         self.count.connects += 1;
         self.ends.insert(pair, (broker, master));
         let timing = self.options.timing;
+        let is_learner = self.options.learner == Some(broker);
+        let is_learner = is_learner && self.flaw != Some(Flaw::LearnerJoins);
         if let Some(opened) = self.nodes[broker].opened_mut() {
             let joining = Joining {
                 epochs: Arc::clone(&opened.epochs),
                 who: Introduction {
                     id,
                     from_last_file: false,
-                    is_learner: false,
+                    is_learner,
                 },
             };
             let store = Arc::clone(&opened.store);
             let link = Some(Box::new(Link {
+                pair,
                 wire: near,
                 follower: Follower::of_member(store, joining, timing),
                 has_begun: false,

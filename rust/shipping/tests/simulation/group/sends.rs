@@ -172,7 +172,7 @@ impl World {
     /// Where a message goes, now or later.
     fn drawn_way(&mut self, broker: usize) -> Goes {
         let level = self.dice.below(6 * LEVELS as u64) as usize;
-        let is_delayed = level < LEVELS;
+        let is_delayed = level < LEVELS && !self.options.removes_files;
         let is_timed = !is_delayed && self.options.has_timers && self.dice.once_in(4);
         let due_ms = is_timed.then(|| {
             let in_ms = self.dice.between(0, TIMED_MAX_MS);

@@ -32,12 +32,15 @@ impl World {
             return Ok(());
         }
         let now_ms = self.now_ms;
+        let times_ms = (self.options.heartbeat_ms, self.options.replicas_ms);
+        let is_learner =
+            self.options.learner == Some(broker) && self.flaw != Some(Flaw::LearnerAsks);
         let known = &mut self.nodes[broker];
         known.time.pass_to(now_ms);
         known.incarnation += 1;
         known.paused_until_ms = 0;
-        let times_ms = (self.options.heartbeat_ms, self.options.replicas_ms);
-        let member = Member::new(known.identity, false, self.options.controllers, times_ms);
+        let controllers = self.options.controllers;
+        let member = Member::new(known.identity, is_learner, controllers, times_ms);
         known.process = Some(Process {
             opened: None,
             member,

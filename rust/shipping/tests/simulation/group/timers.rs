@@ -146,7 +146,11 @@ impl World {
         let Some((has_more, progress)) = self.nodes[broker].twin_done(progress)? else {
             return Ok(());
         };
-        if !has_more && progress.queue_offset >= ahead.queue_offset {
+        if progress.queue_offset > ahead.queue_offset {
+            // It has to enter what ours have first.
+            self.nodes[broker].ahead = None;
+            self.count.timers_ahead += 1;
+        } else if !has_more && progress.queue_offset == ahead.queue_offset {
             self.nodes[broker].ahead = None;
             self.count.timers_followed += 1;
             self.trace

@@ -65,6 +65,12 @@ impl World {
         let Some(store) = self.nodes[broker].store() else {
             return Ok(());
         };
+        let start = store.replica().extent().start;
+        let is_empty = self.ledger.copies[broker].end() == 0;
+        if is_empty && start > 0 && !self.nodes[broker].twin.is_stopped() {
+            self.count.begun_later += 1;
+            self.ledger.begun(broker, start)?;
+        }
         let (from, end) = (self.ledger.copies[broker].end(), store.replica().appended());
         if end <= from || self.nodes[broker].twin.is_stopped() {
             return Ok(());
@@ -151,7 +157,8 @@ impl World {
             return Ok(());
         };
         let has_lost = std::mem::take(&mut self.nodes[broker].has_lost_power);
-        let bytes = whole_log(&store)?;
+        let start = store.replica().extent().start;
+        let bytes = [self.ledger.before(broker, start), whole_log(&store)?].concat();
         if self.nodes[broker].twin.is_stopped() {
             return Ok(());
         }
@@ -205,6 +212,11 @@ impl World {
                 .position(|node| node.identity == Some(*id))
         };
         self.ledger.holders = ids.filter_map(holder).collect();
+        let learner = self.options.learner;
+        demand!(
+            learner.is_none_or(|learner| !self.ledger.holders.contains(&learner)),
+            "{learner:?} is a learner, and may be elected: {view:?}"
+        );
         let why = format!(
             "the set is {:?}, with {:?} beside it",
             view.in_sync, view.eligible
@@ -266,10 +278,11 @@ impl World {
 
 /// Everything that a store's log holds.
 fn whole_log(store: &SimStore) -> Checked<Vec<u8>> {
-    let end = store.replica().appended();
-    let bytes = log_bytes(store, 0, end);
+    let start = store.replica().extent().start;
+    let end = store.replica().appended().max(start);
+    let bytes = log_bytes(store, start, end);
     demand!(
-        bytes.len() as u64 == end || store.files().poison.reason().is_some(),
+        bytes.len() as u64 == end - start || store.files().poison.reason().is_some(),
         "the log cannot be read from {} on, and ends at {end}",
         bytes.len()
     );

@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) is_loaded: bool,
     pub(crate) frames: Reports,
     pub(crate) sent_number: u64,
+    /// What a slave reads into.
+    pub(crate) read_buffer: Vec<u8>,
     /// The last time that a message was sent for.
     pub(crate) due_max_ms: i64,
     /// The number of the set that was looked at last.
@@ -119,6 +121,7 @@ impl World {
             is_loaded: true,
             frames: Reports::default(),
             sent_number: 0,
+            read_buffer: Vec::new(),
             due_max_ms: i64::MIN,
             set_seen: (-1, -1),
             options,

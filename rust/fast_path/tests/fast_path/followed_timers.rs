@@ -1,0 +1,38 @@
+//! Timers of a slave that follow those of its master, and deliver in its place.
+
+use mqcore_fast_path::timers::Progress;
+
+use crate::timers::{SECOND_MS, Timed, config, timing};
+
+/// Two messages that are due within the third second, both entered.
+fn entered() -> Timed {
+    let mut timed = Timed::new(config(1_000, 3_600), timing());
+    timed.send_at("a", SECOND_MS + 2_100);
+    timed.send_at("b", SECOND_MS + 2_200);
+    assert_eq!(timed.tick().delivered, 0);
+    let Progress { queue_offset, .. } = timed.timers.progress().unwrap();
+    assert_eq!(queue_offset, 2);
+    timed
+}
+
+/// Follows a master that has delivered everything up to the end of the third second, and has entered so much;
+/// what is delivered when it is gone.
+fn delivered_behind(queue_offset: u64) -> u64 {
+    let mut timed = entered();
+    let now_ms = timed.serving.store.wall_ms();
+    let read_ms = SECOND_MS + 3_000;
+    let followed = timed.timers.follow_master(read_ms, queue_offset, now_ms);
+    assert_eq!(followed.unwrap().entered, 0);
+    timed.pass(10_000).delivered
+}
+
+#[test]
+fn what_the_master_has_delivered_is_passed_over() {
+    assert_eq!(delivered_behind(2), 0);
+}
+
+#[test]
+fn what_the_master_has_not_entered_is_not_passed_over_with_its_slot() {
+    // The first one comes again: which of a slot the master had is not known.
+    assert_eq!(delivered_behind(1), 2);
+}
