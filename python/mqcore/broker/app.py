@@ -234,7 +234,7 @@ class Broker:
             )
         self._ports["broker"] = port
         await self._observe(state)
-        self._services = MasterWork(state, persistence, self._rounds)
+        self._services = MasterWork(state, persistence, self._rounds, static)
         for periodic in (self._topic_queues, self._rounds, self._services):
             self._ends_with(periodic.stop, periodic.stop)
         self._topic_queues.start()
