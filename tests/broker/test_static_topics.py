@@ -142,6 +142,33 @@ def test_a_held_pull_ends_when_its_queue_moves(tmp_path: Path) -> None:
     with_broker(tmp_path, work)
 
 
+def test_a_transaction_ends_in_a_later_part(tmp_path: Path) -> None:
+    async def work(client: Live) -> None:
+        await in_two_parts(client)
+        fields = {"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": "U"}
+        half = await client.send(TOPIC, b"half", 0, **fields)
+        # Its offset is that of the queue of half messages: the end names it.
+        assert (half.code, half.ext["queueId"], half.ext["queueOffset"]) == (0, "0", "0")
+        end = {
+            "topic": TOPIC,
+            "producerGroup": "pg",
+            "tranStateTableOffset": half.ext["queueOffset"],
+            "commitLogOffset": int(half.ext["msgId"][16:], 16),
+            "commitOrRollback": 8,
+            "msgId": "U",
+        }
+        assert (await client.call(RequestCode.END_TRANSACTION, end)).code == 0
+        await client.settled()
+        answer = await client.pull(TOPIC, 10_001)
+        found = decode_records(answer.body)[0]
+        assert (found.body, found.queue_offset + int(answer.ext["offsetDelta"])) == (
+            b"half",
+            10_001,
+        )
+
+    with_broker(tmp_path, work)
+
+
 def test_a_queue_that_another_broker_leads_is_refused(tmp_path: Path) -> None:
     async def work(client: Live) -> None:
         await in_two_parts(client)

@@ -271,6 +271,9 @@ def test_every_command_that_is_not_refused_has_a_case() -> None:
         "electMaster",
         "cleanBrokerMetadata",
         "producerConnection",
+        # In `test_static_topics`.
+        "updateStaticTopic",
+        "remappingStaticTopic",
     }
     named = {case.name for case in CASES} | elsewhere
     assert {row.name for row in rows().values() if row.function} == named

@@ -20,6 +20,7 @@ from interop.servers import OURS, Software, official_software
 from interop.static_cluster import FIRST, SECOND, TwoBrokers, two_brokers
 from mqcore.broker.static_topics import StaticTopicTable
 from mqcore.cli.main import commands
+from mqcore.model.relaxed_json import parse_object
 from mqcore.model.static_topics import GLOBAL_SCOPE, StaticTopic
 
 pytestmark = pytest.mark.java
@@ -118,7 +119,8 @@ def mapping_of(cluster: TwoBrokers, broker: str) -> StaticTopic:
     path = cluster.broker(broker).store / "config" / "topicQueueMapping.json"
     table = StaticTopicTable(0)
     table.load(path.read_bytes())
-    assert table.text()() == path.read_bytes()
+    # 5.5 breaks lines elsewhere; the bytes of 5.3 are in `tests/broker`.
+    assert parse_object(table.text()()) == parse_object(path.read_bytes())
     found = table.find(TOPIC)
     assert found is not None
     return found

@@ -51,7 +51,7 @@ class Part:
 
     @classmethod
     def of_json(cls, value: Any) -> Self:
-        """Returns what a JSON object says.
+        """Returns what a JSON object holds.
 
         Raises:
             BadJsonError: It has no mapping.
@@ -312,15 +312,15 @@ def _homes(
     # Those that have most get one more, where it does not come out even.
     ordered = sorted(targets, key=lambda name: -before[name])
     share, more = divmod(len(known), len(targets))
-    room = {name: share + (at < more) for at, name in enumerate(ordered)}
+    space = {name: share + (at < more) for at, name in enumerate(ordered)}
     homes, homeless = {}, []
     for queue, (broker, _items) in known.items():
-        if room.get(broker, 0) > 0:
-            room[broker] -= 1
+        if space.get(broker, 0) > 0:
+            space[broker] -= 1
             homes[queue] = broker
         else:
             homeless.append(queue)
-    free = (name for name in ordered for _ in range(room[name]))
+    free = (name for name in ordered for _ in range(space[name]))
     homes |= dict(zip(homeless, free, strict=True))
     return homes
 

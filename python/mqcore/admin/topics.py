@@ -1,6 +1,6 @@
 """Topics: listed, routed, made, changed, deleted, measured. One method per request."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from mqcore.admin.arguments import (
@@ -15,9 +15,10 @@ from mqcore.admin.arguments import (
 from mqcore.admin.results import TopicStats
 from mqcore.admin.transport import Transport, all_of
 from mqcore.client.routes import TopicRoute
+from mqcore.errors import MQError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
-from mqcore.model.relaxed_json import parse_object
+from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.topics import QUEUES_MAX, TopicConfig
 from mqcore.remoting import RequestCode, ResponseCode
 
@@ -169,6 +170,61 @@ class Topics:
             ext = ext | {"clusterName": cluster}
         await self._transport.notify_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
         return addresses
+
+    async def delete_at(self, topic: str, broker: str) -> str:
+        """Deletes a topic with its messages on one broker; the others keep theirs (215, 216, 217).
+
+        Name servers forget the topic of that broker alone: the others are entered again at once,
+        and register it once more.
+
+        Args:
+            topic: Which.
+            broker: The broker's name.
+
+        Returns:
+            The address of the broker.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            MQError: It is not on such a broker.
+            ResponseError: A broker refuses.
+        """
+        configs = await self.configs(topic)
+        addresses = await self._transport.addresses_of_topic(topic)
+        if broker not in addresses:
+            raise MQError(f"topic {topic} is not on broker {broker}")
+        route = await self.route(topic)
+        ext = {"topic": topic}
+        await self._transport.ask(addresses[broker], RequestCode.DELETE_TOPIC_IN_BROKER, ext)
+        of = route.broker(broker)
+        forgotten = ext | {"clusterName": of.cluster if of is not None else ""}
+        await self._transport.notify_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, forgotten)
+        others = {name: each for name, each in configs.items() if name != broker}
+        await self._entered_again(topic, others)
+        for name, config in others.items():
+            await self.put(config, brokers=[addresses[name]])
+        return addresses[broker]
+
+    async def _entered_again(self, topic: str, configs: Mapping[str, TopicConfig]) -> None:
+        """Enters a topic on brokers into name servers; those of 4.9 wait for its registration."""
+        rows = [
+            {
+                "brokerName": name,
+                "perm": config.perm,
+                "readQueueNums": config.read_queues,
+                "topicSysFlag": config.sys_flag,
+                "writeQueueNums": config.write_queues,
+            }
+            for name, config in configs.items()
+        ]
+        code = RequestCode.REGISTER_TOPIC_IN_NAMESRV
+        body = compact({"queueDatas": rows, "brokerDatas": []})
+        await all_of(
+            self._transport.name_servers,
+            lambda address: self._transport.ask(
+                address, code, {"topic": topic}, body, fine=_UNKNOWN_CODE
+            ),
+        )
 
     async def configs(self, topic: str) -> dict[str, TopicConfig]:
         """Returns a topic's configuration by broker name (351; 21 with brokers of 4.9).

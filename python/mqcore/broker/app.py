@@ -199,11 +199,8 @@ class Broker:
         with reserved(listener.host, listener.port or self._port) as port:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
-            state, persistence, fast_path = (
-                self.state,
-                self._opened_persistence(),
-                self.state.fast_path,
-            )
+            state, persistence = self.state, self._opened_persistence()
+            fast_path = state.fast_path
             plan = memory_plan(self.settings.configuration)
             queue_files = self.settings.queue_files_open_max
             limits = limits_of(listener, plan, queue_files=queue_files)
@@ -237,7 +234,7 @@ class Broker:
             )
         self._ports["broker"] = port
         await self._observe(state)
-        self._services = MasterWork(state, persistence, self._rounds)
+        self._services = MasterWork(state, persistence, self._rounds, static)
         for periodic in (self._topic_queues, self._rounds, self._services):
             self._ends_with(periodic.stop, periodic.stop)
         self._topic_queues.start()

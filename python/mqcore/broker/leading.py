@@ -14,6 +14,8 @@ from mqcore.broker.consumer_offsets import beyond_end
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
+from mqcore.broker.static_cleaning import StaticCleaning
+from mqcore.broker.static_requests import StaticRequests
 from mqcore.broker.timer_rounds import TimerRounds
 from mqcore.model.topics import TopicConfig
 
@@ -28,9 +30,16 @@ class MasterWork:
     Attributes:
         timers: When the timers are looked at.
         pops: When check points of pops are looked at.
+        cleaning: When mappings of static topics are looked at.
     """
 
-    def __init__(self, state: BrokerState, persistence: ConfigPersistence, rounds: Rounds) -> None:
+    def __init__(
+        self,
+        state: BrokerState,
+        persistence: ConfigPersistence,
+        rounds: Rounds,
+        static: StaticRequests,
+    ) -> None:
         """Prepares; `start` begins."""
         self._state = state
         self._persistence = persistence
@@ -38,6 +47,7 @@ class MasterWork:
         self._are_started = False
         self.timers = TimerRounds(state, persistence)
         self.pops = PopRounds(state, persistence)
+        self.cleaning = StaticCleaning(state, persistence, static)
 
     def start(self) -> None:
         """Begins every service; does nothing the second time."""
@@ -47,9 +57,11 @@ class MasterWork:
         self._rounds.lead()
         self.timers.start()
         self.pops.start()
+        self.cleaning.start()
 
     async def stop(self) -> None:
         """Ends them; what has begun is waited for. `start` begins them again."""
+        await self.cleaning.stop()
         await self.pops.stop()
         await self.timers.stop()
         await self._rounds.rest()

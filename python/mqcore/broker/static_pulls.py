@@ -35,7 +35,7 @@ class Pulled:
 
     @classmethod
     def of(cls, response: Command) -> Self:
-        """Returns what a response says."""
+        """Returns what a response contains."""
         found = response.ext.get
         return cls(
             response.code,
@@ -85,7 +85,7 @@ def _nothing_found(
     """Returns where to go on, of a pull that found nothing."""
     is_first = item_of(items, 0) == current
     if asked < pulled.min_offset:
-        # Retention took what was asked for: of the first item that is what the client is told.
+        # Retention took what was asked for: the client hears of it where that is the first item.
         code = ResponseCode.PULL_OFFSET_MOVED if is_first else ResponseCode.PULL_RETRY_IMMEDIATELY
         return current, replace(pulled, code=code, next_offset=pulled.min_offset)
     if asked < pulled.max_offset:

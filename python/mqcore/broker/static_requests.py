@@ -263,7 +263,7 @@ class StaticRequests:
         if "queueId" in found:
             found["queueId"] = str(asked.queue)
         if "queueOffset" in found and _IS_HALF not in properties:
-            # That of a half message stays: its end is told by it.
+            # That of a half message stays: its end has it as a field.
             found["queueOffset"] = str(item.logical_or_none(as_int(found["queueOffset"])))
         return asked.answer(response.code, response.remark, found, response.body)
 

@@ -7,6 +7,7 @@ import click
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed, some_at_once
 from mqcore.cli.lags import group_lag, lag_cell
 from mqcore.cli.topic_change import create
+from mqcore.cli.topic_moving import move, queues
 from mqcore.model.groups import SYSTEM_GROUP_PREFIX
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, TopicConfig, perm_text
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def topic() -> None:
-    """List, create, describe and delete topics."""
+    """List, create, describe, move and delete topics."""
 
 
 topic.add_command(create)
+topic.add_command(queues)
+topic.add_command(move)
 
 
 def is_inner(name: str, of_system: set[str]) -> bool:

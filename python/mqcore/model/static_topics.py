@@ -162,7 +162,7 @@ class StaticQueues:
 
     @classmethod
     def of_json(cls, value: Any) -> Self:
-        """Returns what a JSON object says."""
+        """Returns what a JSON object holds."""
         found = as_dict(value)
         led = as_dict(found.get("currIdMap")).items()
         return cls(
@@ -212,10 +212,10 @@ class StaticTopic:
 
     @classmethod
     def of_json(cls, value: Any, topic: str = "") -> Self:
-        """Returns what a JSON object says.
+        """Returns what a JSON object holds.
 
         Raises:
-            BadJsonError: It says nothing of a topic, or has too many items.
+            BadJsonError: It names no topic, or has too many items.
         """
         found = as_dict(value)
         queues = {}

@@ -245,7 +245,7 @@ class RouteTable:
             raise _too_many(f"the new topic {topic}", "namesrvTopicsMax", self.limits.topics)
         here = self.topics.setdefault(topic, {})
         for name, found in known:
-            # Who enters it by hand says nothing of what is static.
+            # Who enters it by hand does not name what is static.
             static = here[name].static if name in here else None
             here[name] = replace(found, static=static)
         self._changed(topic)

@@ -26,6 +26,36 @@ def _list(*rows: dict[str, object]) -> bytes:
     return compact({"topicConfigList": list(rows)})
 
 
+def _mapping(broker: str = "b", epoch: int = 1, gen: int = 0) -> bytes:
+    item = {"gen": gen, "queueId": 0, "bname": broker, "logicOffset": 0, "startOffset": 0}
+    return compact(
+        {
+            "topic": "s",
+            "bname": broker,
+            "epoch": epoch,
+            "totalQueues": 1,
+            "hostedQueues": {"0": [item]},
+        }
+    )
+
+
+_STATIC = Conversation(
+    "static_topics",
+    [
+        good(513, topic_fields("s", 1), _mapping()),
+        good(351, {"topic": "s", "lo": True}, note="with its mapping"),
+        good(21, note="with mappings"),
+        refused(513, topic_fields("s", 1), _mapping(epoch=0), answers=(1,), note="an older epoch"),
+        refused(513, topic_fields("s", 1), _mapping(broker="a"), answers=(1,)),
+        refused(513, topic_fields("TBW102", 1), _mapping()),
+        malformed(513),
+        malformed(513, topic_fields("s", 1), b"["),
+        malformed(513, topic_fields("s", 1), _mapping(gen=-1)),
+        step(310, send_fields("s"), b"0"),
+        refused(310, send_fields("s", 1), b"0", answers=(501,)),
+    ],
+)
+
 _TOPICS = Conversation(
     "topics",
     [
@@ -124,4 +154,4 @@ _LATER = Conversation(
     settings={"reportedVersion": "V5_3_3"},
 )
 
-CONVERSATIONS: Final = (_TOPICS, _FULL, _LATER)
+CONVERSATIONS: Final = (_TOPICS, _STATIC, _FULL, _LATER)

@@ -118,6 +118,26 @@ class Topics:
         """
         return self._thread.run(lambda: self._core.delete(topic, cluster=cluster))
 
+    def delete_at(self, topic: str, broker: str) -> str:
+        """Deletes a topic with its messages on one broker; the others keep theirs (215, 216, 217).
+
+        Name servers forget the topic of that broker alone: the others are entered again at once,
+        and register it once more.
+
+        Args:
+            topic: Which.
+            broker: The broker's name.
+
+        Returns:
+            The address of the broker.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            MQError: It is not on such a broker.
+            ResponseError: A broker refuses.
+        """
+        return self._thread.run(lambda: self._core.delete_at(topic, broker))
+
     def configs(self, topic: str) -> dict[str, TopicConfig]:
         """Returns a topic's configuration by broker name (351; 21 with brokers of 4.9).
 
