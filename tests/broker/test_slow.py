@@ -11,6 +11,8 @@ from mqcore.admin import Admin, SlowRequests
 from mqcore.remoting import OwnRequestCode, RequestCode, expect
 
 CODE = OwnRequestCode.SLOW_REQUESTS
+# The first send of a store may wait for the first log file.
+WAITED = {"waited"}
 
 
 async def slow(client: Live, **ext: object) -> dict[str, Any]:
@@ -39,7 +41,7 @@ def test_sends_and_pulls_are_there_with_their_stages(tmp_path: Path, reactors: s
             assert sorted(each["queueOffset"] for each in sends) == [0, 1]
             assert all(each["messages"] == 1 for each in sends)
             assert all(each["bytes"] > 3 for each in (*sends, *pulls))
-            assert all(set(each["stages"]) == {"appended", "answered"} for each in sends)
+            assert all(set(each["stages"]) - WAITED == {"appended", "answered"} for each in sends)
             assert all({"read", "answered"} <= set(each["stages"]) for each in pulls)
             for each in (*sends, *pulls):
                 stages = dict(each["stages"])
@@ -65,7 +67,7 @@ def test_a_send_that_waits_for_its_sync_says_for_how_long(tmp_path: Path) -> Non
             await client.create("t")
             expect(await client.send("t", b"one"), client.address)
             (send,) = of_kind(await slow(client), "send")
-            assert set(send["stages"]) == {"appended", "flushed", "answered"}
+            assert set(send["stages"]) - WAITED == {"appended", "flushed", "answered"}
             assert send["stages"]["flushed"] > 0
 
     asyncio.run(work())
@@ -98,7 +100,7 @@ def test_an_administrator_gets_values(tmp_path: Path) -> None:
     found = asyncio.run(work())
     (send,) = (each for each in found.requests if each.kind == "send")
     assert (send.request, send.topic, send.queue_id) == ("SEND_MESSAGE_V2", "t", 0)
-    assert list(send.stages) == ["appended", "answered"]
+    assert [stage for stage in send.stages if stage not in WAITED] == ["appended", "answered"]
     assert found.is_timed
     assert {each.stage for each in found.stages} >= {"appended", "answered"}
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["COMMON", "FAMILIES", "LATENCY_BOUNDS_MS", "STORE", "Family", "Kind"]
+__all__ = ["BULK", "COMMON", "FAMILIES", "LATENCY_BOUNDS_MS", "STORE", "Family", "Kind"]
 
 # What every sample has, before the labels of the setting `metricsLabel`.
 COMMON: Final = ("cluster", "node_type", "node_id")
@@ -413,6 +413,23 @@ _ROWS: Final = (
     ),
     _gauge("mqcore_deduplication_keys", "", "Messages that are remembered", only=_DEDUPLICATION),
     _gauge("mqcore_deduplication_window_ms", "", "How far back", only=_DEDUPLICATION),
+)
+
+# Those by topic and by group, of which there may be a hundred thousand series: written by the fast
+# path, each under the name of its figure there.
+BULK: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "rocketmq_messages_in_total": "messages_in",
+        "rocketmq_throughput_in_total": "throughput_in",
+        "rocketmq_message_size": "message_size",
+        "rocketmq_messages_out_total": "messages_out",
+        "rocketmq_throughput_out_total": "throughput_out",
+        "rocketmq_consumer_lag_messages": "lag_messages",
+        "rocketmq_consumer_lag_latency_milliseconds": "lag_latency",
+        "rocketmq_consumer_inflight_messages": "inflight_messages",
+        "rocketmq_consumer_ready_messages": "ready_messages",
+        "rocketmq_consumer_queueing_latency_milliseconds": "queueing_latency",
+    }
 )
 
 # By name, in the order in which they are shown.

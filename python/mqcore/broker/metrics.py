@@ -4,7 +4,7 @@ Pure: rows by family go in, text comes out. The families are those of `metric_fa
 the rows is `observation`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -14,11 +14,15 @@ __all__ = [
     "CONTENT_TYPE",
     "OTHER",
     "Buckets",
+    "Pieces",
     "Rows",
     "SeriesBound",
     "Snapshot",
     "Value",
+    "common_text",
     "exposition",
+    "head_of",
+    "is_age",
     "parsed_labels",
 ]
 
@@ -45,6 +49,8 @@ class Buckets(NamedTuple):
 
 
 Value: TypeAlias = int | float | Buckets
+# A long text.
+Pieces: TypeAlias = Iterable[bytes]
 # Values by the family's own labels, in their order.
 Rows: TypeAlias = Mapping[tuple[str, ...], Value]
 
@@ -58,12 +64,16 @@ class Snapshot:
         node_id: Its name.
         labels: More labels, of the setting `metricsLabel`.
         rows: Values by family; a family that is not there is not shown.
+        bulk: Text of the families by topic and by group, in pieces.
+        left_out: How many series of those are summed up, by family.
     """
 
     cluster: str
     node_id: str
     labels: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, Rows] = field(default_factory=dict)
+    bulk: Pieces = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     def common(self) -> dict[str, str]:
         """Returns the labels of every sample."""
@@ -116,15 +126,16 @@ def _together(family: Family, one: Value, other: Value) -> Value:
         return Buckets(counts, one.total + other.total)
     if isinstance(one, Buckets) or isinstance(other, Buckets):
         raise TypeError(f"{family.name} has values of two kinds")
-    # Of ages the greatest says something, their sum does not.
-    if family.kind is Kind.GAUGE and family.unit in ("milliseconds", "seconds"):
+    if is_age(family):
         return max(one, other)
     return one + other
 
 
 def bounded_rows(snapshot: Snapshot, bound: SeriesBound) -> Iterator[tuple[Family, Rows]]:
     """Yields the families that are shown, with their rows within the bound."""
-    left_out: dict[tuple[str, ...], int] = {}
+    left_out: dict[tuple[str, ...], int] = {
+        (name,): count for name, count in snapshot.left_out.items()
+    }
     last = FAMILIES["mqcore_series_left_out"]
     for family in FAMILIES.values():
         rows = snapshot.rows.get(family.name)
@@ -142,7 +153,7 @@ def exposition(
     bound: SeriesBound | None = None,
     pause: Callable[[], None] | None = None,
 ) -> bytes:
-    """Returns a snapshot in Prometheus's text format.
+    """Returns the rows of a snapshot in Prometheus's text format; its bulk comes behind it.
 
     Args:
         snapshot: The figures.
@@ -150,12 +161,11 @@ def exposition(
         pause: Called again and again between lines, so that other threads may run.
     """
     bound = bound or SeriesBound(1 << 62)
-    common = ",".join(f'{name}="{_escaped(text)}"' for name, text in snapshot.common().items())
+    common = common_text(snapshot)
     parts: list[str] = []
     lines: list[str] = []
     for family, rows in bounded_rows(snapshot, bound):
-        lines.append(f"# HELP {family.name} {_escaped_words(family.words)}")
-        lines.append(f"# TYPE {family.name} {family.kind}")
+        lines.append(head_of(family).rstrip("\n"))
         for line in _lines(family, rows, common):
             lines.append(line)
             if len(lines) >= _LINES_PER_PART:
@@ -165,6 +175,22 @@ def exposition(
                     pause()
     parts.append("\n".join(lines))
     return ("\n".join(parts) + "\n").encode()
+
+
+def head_of(family: Family) -> str:
+    """Returns the lines before the samples of a family."""
+    words = _escaped_words(family.words)
+    return f"# HELP {family.name} {words}\n# TYPE {family.name} {family.kind}\n"
+
+
+def common_text(snapshot: Snapshot) -> str:
+    """Returns the labels of every sample as they are written."""
+    return ",".join(f'{name}="{_escaped(text)}"' for name, text in snapshot.common().items())
+
+
+def is_age(family: Family) -> bool:
+    """Whether of many values the greatest says something, and their sum does not."""
+    return family.kind is Kind.GAUGE and family.unit in ("milliseconds", "seconds")
 
 
 def _lines(family: Family, rows: Rows, common: str) -> Iterator[str]:

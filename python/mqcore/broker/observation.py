@@ -10,6 +10,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ from mqcore.broker.metrics import (
     parsed_labels,
 )
 from mqcore.broker.observatory import Page, Source
-from mqcore.broker.observed_topics import group_rows, timer_rows, topic_rows
+from mqcore.broker.observed_topics import Pieces, bulk, group_rows, revive_rows, timer_rows
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, StateFileError
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
@@ -79,7 +80,7 @@ def pages(state: BrokerState) -> dict[str, Source]:
     async def metrics() -> Page:
         found = await snapshot(state)
         text = await asyncio.to_thread(exposition, found, bound, rest)
-        return Page(_OK, text, CONTENT_TYPE)
+        return Page(_OK, text, CONTENT_TYPE, found.bulk)
 
     async def health() -> Page:
         faults = faults_of(await asyncio.to_thread(state.store.stats))
@@ -142,8 +143,7 @@ def _whole(
     stats = state.store.stats()
     parts = (
         _broker_rows(state, fast_path),
-        topic_rows(state, rest),
-        group_rows(state, rest),
+        group_rows(state),
         of_members,
         _transaction_rows(state),
         _request_rows(state),
@@ -157,12 +157,15 @@ def _whole(
     rows: dict[str, Rows] = {}
     for part in parts:
         rows |= part
-    return Snapshot(
+    found = Snapshot(
         cluster=state.settings.cluster,
         node_id=state.settings.name,
         labels=parsed_labels(state.settings.metrics_labels),
         rows=rows,
     )
+    written = bulk(state, found, state.settings.metrics_series_max)
+    rows |= revive_rows(state, written.own_behind_ms)
+    return replace(found, bulk=Pieces(written), left_out=written.left_out)
 
 
 def _one(number: float) -> Rows:

@@ -6,7 +6,7 @@ that nobody who finds the port can hold the broker up. Knows no broker: it is gi
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 import h11
@@ -18,8 +18,8 @@ _log = logging.getLogger("mqcore.metrics")
 # A request is a line and some headers.
 _REQUEST_BYTES_MAX = 16_384
 _READ_BYTES = 4_096
-# Who does not ask within this time is not a scraper.
-_REQUEST_TIMEOUT_S = 5.0
+# Who does not ask, and take the answer, within this time is not a scraper: Prometheus waits ten.
+_REQUEST_TIMEOUT_S = 10.0
 # Scrapers come one at a time; the rest is a mistake, or worse.
 _CONNECTIONS_MAX = 16
 _TEXT = "text/plain; charset=utf-8"
@@ -33,11 +33,13 @@ class Page:
         status: The HTTP status.
         body: The body.
         kind: Its content type.
+        rest: More of a long body, in pieces.
     """
 
     status: int
     body: bytes
     kind: str = _TEXT
+    rest: Iterable[bytes] | None = None
 
 
 Source = Callable[[], Awaitable[Page]]
@@ -100,8 +102,7 @@ class Observatory:
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 page, with_body = await self._answer(connection, reader)
-                writer.write(_rendered(connection, page, with_body))
-                await writer.drain()
+                await _write(writer, connection, page, with_body=with_body)
         except (TimeoutError, ConnectionError):
             # Nobody asked, or nobody waits any more.
             pass
@@ -142,14 +143,22 @@ async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> 
         connection.receive_data(content)
 
 
-def _rendered(connection: h11.Connection, page: Page, with_body: bool) -> bytes:
-    """Returns the bytes of an answer; the connection ends with it."""
-    headers = [
-        ("content-type", page.kind),
-        ("content-length", str(len(page.body))),
-        ("connection", "close"),
-    ]
+async def _write(
+    writer: asyncio.StreamWriter, connection: h11.Connection, page: Page, *, with_body: bool
+) -> None:
+    """Writes an answer in pieces: a transport copies what does not fit into the socket.
+
+    The length of a long one is not known before: it goes out in chunks.
+    """
     if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-        return b""
-    head = connection.send(h11.Response(status_code=page.status, headers=headers)) or b""
-    return head + page.body if with_body else head
+        return
+    headers = [("content-type", page.kind), ("connection", "close")]
+    if page.rest is None:
+        headers.append(("content-length", str(len(page.body))))
+    writer.write(connection.send(h11.Response(status_code=page.status, headers=headers)) or b"")
+    if with_body:
+        for piece in (page.body, *(page.rest or ())):
+            writer.write(connection.send(h11.Data(data=piece)) or b"")
+            await writer.drain()
+        writer.write(connection.send(h11.EndOfMessage()) or b"")
+    await writer.drain()

@@ -1,79 +1,78 @@
-"""Rows of metrics by topic and by group: what was sent and given, lags, timers.
+"""Metrics by topic and by group: what was sent and given, lags, check points of pops, timers.
 
-There may be many: the thread that makes them rests between their parts.
+Those of which there may be many are written by the fast path, without the interpreter.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Iterator
+from typing import Final
 
-from mqcore.broker.metrics import Buckets, Rows
+from mqcore.broker.metric_families import BULK, FAMILIES
+from mqcore.broker.metrics import Buckets, Rows, Snapshot, common_text, head_of, is_age
 from mqcore.broker.pop import REVIVE_GROUP
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import BOUNDS_S
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
-from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, revive_topic
-from mqcore.native import GroupLag
+from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, revive_topic
+from mqcore.native import BulkFamily, BulkOrder, BulkText
 
-__all__ = ["group_rows", "timer_rows", "topic_rows"]
+__all__ = ["Pieces", "bulk", "group_rows", "revive_rows", "timer_rows"]
 
-_T = TypeVar("_T")
-# Rows between two rests: a fraction of a millisecond of work.
-_ROWS_PER_PART: Final = 500
 _MS_PER_S: Final = 1_000
+# A piece is copied in some ten microseconds.
+_PIECE_BYTES: Final = 65_536
 _LOCAL: Final = ("local", "disk")
 _Labels = tuple[str, ...]
 
 
-def _resting(rows: Iterable[_T], rest: Callable[[], None]) -> Iterator[_T]:
-    for at, row in enumerate(rows):
-        if at % _ROWS_PER_PART == _ROWS_PER_PART - 1:
-            rest()
-        yield row
+def bulk(state: BrokerState, snapshot: Snapshot, series_max: int) -> BulkText:
+    """Returns the text of the families by topic and by group."""
+    families = tuple(
+        BulkFamily(
+            figure=figure,
+            name=name,
+            head=head_of(FAMILIES[name]),
+            labels=FAMILIES[name].labels,
+            bounds=tuple(str(float(bound)) for bound in FAMILIES[name].bounds),
+            is_age=is_age(FAMILIES[name]),
+        )
+        for name, figure in BULK.items()
+    )
+    order = BulkOrder(
+        common=common_text(snapshot),
+        series_max=series_max,
+        system_topics=tuple(sorted(state.topics.system_names)),
+        system_topic_prefix=SYSTEM_PREFIX,
+        system_groups=BUILTIN_GROUPS,
+        system_group_prefix=SYSTEM_GROUP_PREFIX,
+        retry_prefix=RETRY_PREFIX,
+        dead_letter_prefix=DLQ_PREFIX,
+        own_group=REVIVE_GROUP,
+        families=families,
+    )
+    return state.fast_path.times.bulk_text(order)
 
 
-def _flag(is_so: bool) -> str:
-    return "true" if is_so else "false"
+class Pieces:
+    """A text of the fast path, in pieces that are copied one by one."""
+
+    def __init__(self, text: BulkText) -> None:
+        """Takes the text."""
+        self._text = text
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Copies one piece after the other."""
+        for start in range(0, len(self._text), _PIECE_BYTES):
+            yield self._text.piece(start, _PIECE_BYTES)
 
 
-def _is_system(state: BrokerState, topic: str, group: str = "") -> str:
+def _is_system(state: BrokerState, topic: str, group: str) -> str:
     """Returns the label `is_system` (`BrokerMetricsManager.isSystem`)."""
     is_inner = group in BUILTIN_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
-    return _flag(is_inner or state.topics.is_system(topic))
+    return "true" if is_inner or state.topics.is_system(topic) else "false"
 
 
-def topic_rows(state: BrokerState, rest: Callable[[], None]) -> dict[str, Rows]:
-    """Returns what was sent, by topic and kind of message."""
-    times = state.fast_path.times
-    messages: dict[_Labels, int] = {}
-    throughput: dict[_Labels, int] = {}
-    sizes: dict[_Labels, Buckets] = {}
-    for each in _resting(times.topics(), rest):
-        labels = (each.topic, each.kind, _is_system(state, each.topic))
-        messages[labels] = each.messages
-        throughput[labels] = each.bytes
-        sizes[labels] = Buckets(each.sizes, each.sizes_sum)
-    finishes: dict[_Labels, Buckets] = {}
-    for found in times.topic_seconds():
-        if any(found.finishes):
-            finishes[(found.topic,)] = Buckets(found.finishes, found.finishes_sum)
-    return {
-        "rocketmq_messages_in_total": messages,
-        "rocketmq_throughput_in_total": throughput,
-        "rocketmq_message_size": sizes,
-        "rocketmq_finish_message_latency_milliseconds": finishes,
-    }
-
-
-def group_rows(state: BrokerState, rest: Callable[[], None]) -> dict[str, Rows]:
-    """Returns what groups were given and gave back, and how far they are behind."""
-    messages: dict[_Labels, int] = {}
-    throughput: dict[_Labels, int] = {}
-    for got in _resting(state.fast_path.group_gets(), rest):
-        if got.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-            continue
-        labels = (got.topic, got.group, _is_system(state, got.topic, got.group))
-        messages[labels] = got.messages
-        throughput[labels] = got.bytes
+def group_rows(state: BrokerState) -> dict[str, Rows]:
+    """Returns what groups gave back, and how long transactions of topics took."""
     dead: dict[_Labels, int] = {}
     back: dict[_Labels, int] = {}
     for given in state.fast_path.times.given_back():
@@ -82,48 +81,24 @@ def group_rows(state: BrokerState, rest: Callable[[], None]) -> dict[str, Rows]:
             dead[given.group, given.topic, is_system] = given.dead
         if given.retried:
             back[given.group, given.topic] = given.retried
+    finishes: dict[_Labels, Buckets] = {}
+    for found in state.fast_path.times.topic_seconds():
+        if any(found.finishes):
+            finishes[(found.topic,)] = Buckets(found.finishes, found.finishes_sum)
     return {
-        "rocketmq_messages_out_total": messages,
-        "rocketmq_throughput_out_total": throughput,
         "rocketmq_send_to_dlq_messages_total": dead,
         "mqcore_sent_back_total": back,
-        **_lag_rows(state, rest),
+        "rocketmq_finish_message_latency_milliseconds": finishes,
     }
 
 
-def _lag_rows(state: BrokerState, rest: Callable[[], None]) -> dict[str, Rows]:
-    lags: dict[_Labels, int] = {}
-    behind: dict[_Labels, int] = {}
-    in_flight: dict[_Labels, int] = {}
-    ready: dict[_Labels, int] = {}
-    queueing: dict[_Labels, int] = {}
-    revive: GroupLag | None = None
-    for lag in _resting(state.fast_path.times.lags(), rest):
-        if lag.group == REVIVE_GROUP:
-            revive = lag
-            continue
-        is_retry = _flag(lag.topic.startswith(RETRY_PREFIX))
-        labels = (lag.group, lag.topic, is_retry, _is_system(state, lag.topic, lag.group))
-        lags[labels] = lag.messages
-        in_flight[labels] = lag.in_flight
-        ready[labels] = lag.ready
-        # Without a time to look them up they are left out: 0 would say that nothing is behind.
-        if lag.behind_ms is not None:
-            behind[labels] = lag.behind_ms
-        if lag.queueing_ms is not None:
-            queueing[labels] = lag.queueing_ms
-    return {
-        "rocketmq_consumer_lag_messages": lags,
-        "rocketmq_consumer_lag_latency_milliseconds": behind,
-        "rocketmq_consumer_inflight_messages": in_flight,
-        "rocketmq_consumer_ready_messages": ready,
-        "rocketmq_consumer_queueing_latency_milliseconds": queueing,
-        **_revive_rows(state, revive),
-    }
+def revive_rows(state: BrokerState, behind_ms: int | None) -> dict[str, Rows]:
+    """Returns how far the check points of pops were looked at, by queue.
 
-
-def _revive_rows(state: BrokerState, revive: GroupLag | None) -> dict[str, Rows]:
-    """Returns how far the check points of pops were looked at, by queue."""
+    Args:
+        state: The broker.
+        behind_ms: For how long the first that was not looked at has been there, where there is one.
+    """
     lags: dict[_Labels, int] = {}
     ages: dict[_Labels, int] = {}
     topic = revive_topic(state.settings.cluster)
@@ -133,7 +108,7 @@ def _revive_rows(state: BrokerState, revive: GroupLag | None) -> dict[str, Rows]
         # The offset of this group is that of the last check point that it is done with.
         lag = max(0, end - 1 - (-1 if done is None else done))
         lags[(str(queue_id),)] = lag
-        ages[(str(queue_id),)] = (revive.behind_ms or 0) if revive is not None and lag else 0
+        ages[(str(queue_id),)] = (behind_ms or 0) if lag else 0
     return {
         "rocketmq_pop_revive_lag_milliseconds": lags,
         "rocketmq_pop_revive_latency_milliseconds": ages,

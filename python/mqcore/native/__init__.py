@@ -17,6 +17,7 @@ from mqcore.native._native import (  # noqa: E402
     BadRecord,
     Blank,
     BrokerSetView,
+    BulkText,
     CheckedHalves,
     CheckQuestion,
     ConsumerOffsets,
@@ -34,7 +35,6 @@ from mqcore.native._native import (  # noqa: E402
     GilCounts,
     GivenBack,
     GroupGets,
-    GroupLag,
     HalfMessages,
     Handed,
     IndexCapacity,
@@ -99,6 +99,7 @@ from mqcore.native._native import (  # noqa: E402
     sql_fault,
     write_state,
 )
+from mqcore.native.bulk import BulkFamily, BulkOrder  # noqa: E402
 from mqcore.native.controller import (  # noqa: E402
     AlterSetRow,
     CandidateRow,
@@ -167,6 +168,9 @@ __all__ = [
     "Blank",
     "BrokerPolicy",
     "BrokerSetView",
+    "BulkFamily",
+    "BulkOrder",
+    "BulkText",
     "CallTable",
     "CandidateRow",
     "CheckQuestion",
@@ -198,7 +202,6 @@ __all__ = [
     "GilCounts",
     "GivenBack",
     "GroupGets",
-    "GroupLag",
     "GroupPolicy",
     "HalfMessages",
     "Handed",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self, final
 from typing_extensions import Buffer, CapsuleType, disjoint_base
 
 from mqcore.model.queues import MessageQueue
+from mqcore.native.bulk import BulkOrder
 from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
 from mqcore.native.controller import AlterSetRow, ControllerGroupRow, ElectRow
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
@@ -31,6 +32,7 @@ __all__ = [
     "BadRecord",
     "Blank",
     "BrokerSetView",
+    "BulkText",
     "CallTable",
     "CheckQuestion",
     "CheckedHalves",
@@ -59,7 +61,6 @@ __all__ = [
     "GilCounts",
     "GivenBack",
     "GroupGets",
-    "GroupLag",
     "HalfMessages",
     "Handed",
     "IndexCapacity",
@@ -1714,8 +1715,8 @@ class RequestTimes:
     def given_back(self) -> list[GivenBack]:
         """Returns what groups gave back."""
 
-    def lags(self) -> list[GroupLag]:
-        """Returns how far groups are behind; may read the disk for a tenth of a second."""
+    def bulk_text(self, order: BulkOrder) -> BulkText:
+        """Returns metrics by topic and by group as text; may read the disk, for 100 ms at most."""
 
 @final
 class SlowRequest:
@@ -1846,37 +1847,6 @@ class TopicTraffic:
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final
-class GroupLag:
-    """How far a group is behind on a topic.
-
-    Attributes:
-        group: The group.
-        topic: The topic.
-        messages: Messages behind its offsets.
-        in_flight: Messages that were pulled and are not committed.
-        ready: Messages that were not pulled.
-        behind_ms: For how long the first message behind its offsets has been there, ms; None
-            where there was no time to look it up.
-        queueing_ms: The same of the first message that was not pulled.
-    """
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def messages(self) -> int: ...
-    @property
-    def in_flight(self) -> int: ...
-    @property
-    def ready(self) -> int: ...
-    @property
-    def behind_ms(self) -> int | None: ...
-    @property
-    def queueing_ms(self) -> int | None: ...
-    __match_args__: ClassVar[tuple[str, ...]]
-
-@final
 class TopicSeconds:
     """Times of the messages of a topic, s, as `DELAY_BOUNDS_S` and `FINISH_BOUNDS_S` have it.
 
@@ -1938,6 +1908,24 @@ class GivenBack:
     @property
     def dead(self) -> int: ...
     __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class BulkText:
+    """Metrics as text, taken in pieces.
+
+    Attributes:
+        left_out: How many series of a family are in the sum of others, where there are some.
+        own_behind_ms: For how long the first message that the group told by itself has not read
+            has been there, ms.
+    """
+
+    @property
+    def left_out(self) -> dict[str, int]: ...
+    @property
+    def own_behind_ms(self) -> int | None: ...
+    def __len__(self) -> int: ...
+    def piece(self, start: int, len: int) -> bytes:
+        """Returns a piece of the text."""
 
 @final
 class ConsumerOffsets:

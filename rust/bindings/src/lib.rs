@@ -58,6 +58,7 @@ mod appending;
 mod bad_records;
 mod batch;
 mod buffer;
+mod bulk_text;
 mod calls;
 mod columns;
 mod connection;
@@ -116,6 +117,8 @@ mod _native {
     use crate::batch::{Blank, RecordBatch, Scan, decode_records};
     #[pymodule_export]
     use crate::buffer::ReceiveBuffer;
+    #[pymodule_export]
+    use crate::bulk_text::BulkText;
     #[pymodule_export]
     use crate::calls::{CallTable, SendAnswer};
     #[pymodule_export]
@@ -180,7 +183,7 @@ mod _native {
     };
     #[pymodule_export]
     use crate::request_times::{
-        GivenBack, GroupLag, RequestDuration, RequestTimes, SlowRequest, StageTimes, TimersMoved,
+        GivenBack, RequestDuration, RequestTimes, SlowRequest, StageTimes, TimersMoved,
         TopicSeconds, TopicTraffic,
     };
     #[pymodule_export]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mqcore_engine::clock::Clock;
 use mqcore_fast_path::consumer_offsets::offsets::SEPARATOR;
 use mqcore_fast_path::gets::Got;
-use mqcore_fast_path::lags::Groups;
+use mqcore_fast_path::lags::{Groups, Lag};
 use mqcore_fast_path::times::histogram::Durations;
 use mqcore_fast_path::times::slowest::Slow;
 use mqcore_fast_path::times::{
@@ -15,6 +15,7 @@ use mqcore_fast_path::times::{
 use mqcore_fast_path::traffic::{DELAY_BOUNDS_S, FINISH_BOUNDS_S, SIZE_BOUNDS, Traffic};
 use pyo3::prelude::*;
 
+use crate::bulk_text::{Bulk, BulkOrderRow, BulkText};
 use crate::frozen::frozen;
 use crate::gil::{Gil, gil_call};
 use crate::locked::LockedFastPath;
@@ -96,25 +97,6 @@ frozen! {
         sizes: Vec<u64>,
         /// All sizes together.
         sizes_sum: u64,
-    }
-
-    /// How far a group is behind on a topic.
-    GroupLag {
-        /// The group.
-        group: String,
-        /// The topic.
-        topic: String,
-        /// Messages behind its offsets.
-        messages: u64,
-        /// Messages that were pulled and are not committed.
-        in_flight: u64,
-        /// Messages that were not pulled.
-        ready: u64,
-        /// For how long the first message behind its offsets has been there, ms; None where there was no
-        /// time to look it up.
-        behind_ms: Option<u64>,
-        /// The same of the first message that was not pulled.
-        queueing_ms: Option<u64>,
     }
 
     /// Times of the messages of a topic, s, as `DELAY_BOUNDS_S` and `FINISH_BOUNDS_S` have it.
@@ -212,14 +194,22 @@ const OFFSETS_PER_STEP: usize = 1_024;
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct RequestTimes {
     fast_path: Arc<LockedFastPath>,
+    bulk: Bulk,
 }
 
 impl RequestTimes {
     pub(crate) fn new(fast_path: Arc<LockedFastPath>) -> Self {
-        Self { fast_path }
+        Self {
+            fast_path,
+            bulk: Bulk::default(),
+        }
     }
 
-    fn groups(&self) -> Groups {
+    pub(crate) fn lags_of(&self, groups: &Groups) -> Vec<Lag> {
+        groups.lags(&self.fast_path.engine, &self.fast_path.clock)
+    }
+
+    pub(crate) fn groups(&self) -> Groups {
         let mut offsets = Vec::new();
         let mut next = Some(0);
         while let Some(start) = next {
@@ -251,7 +241,7 @@ impl RequestTimes {
         }
     }
 
-    fn traffic(&self) -> Traffic {
+    pub(crate) fn traffic(&self) -> Traffic {
         let mut all = Traffic::default();
         for home in self.fast_path.homes() {
             // The sum is made while nobody waits.
@@ -397,21 +387,10 @@ impl RequestTimes {
         })
     }
 
-    /// How far groups are behind. Reads the disk, for a tenth of a second at the most.
-    fn lags(&self, py: Python<'_>) -> Vec<GroupLag> {
+    /// Metrics by topic and by group as text. Reads the disk, for a tenth of a second at the most.
+    fn bulk_text(&self, py: Python<'_>, order: BulkOrderRow) -> BulkText {
         gil_call(py, Gil::Released, || {
-            let groups = self.groups();
-            let lags = groups.lags(&self.fast_path.engine, &self.fast_path.clock);
-            let rows = lags.into_iter().map(|lag| GroupLag {
-                group: lag.group,
-                topic: lag.topic,
-                messages: lag.messages,
-                in_flight: lag.in_flight,
-                ready: lag.ready,
-                behind_ms: lag.behind_ms,
-                queueing_ms: lag.queueing_ms,
-            });
-            rows.collect()
+            BulkText::new(self.bulk.text(self, &order))
         })
     }
 

@@ -56,6 +56,7 @@
 //! | [`mark`] | the hash of what names a message |
 //! | `shards` | which shard of shared state something belongs to |
 //! | [`bounds`] | what connections may occupy |
+//! | [`exposition`] | rows of figures as Prometheus's text |
 //! | [`traffic`] | what was stored by topic and kind of message, and given back |
 //! | [`times`] | how long requests take, by stage, and the slowest of them |
 //! | [`stats`] | what was done, in numbers |
@@ -71,6 +72,7 @@ mod deferred;
 pub mod delay;
 mod delivery;
 mod drain;
+pub mod exposition;
 pub mod fast_path;
 pub mod feed;
 mod filtering;
