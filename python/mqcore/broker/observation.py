@@ -1,4 +1,4 @@
-"""What `/metrics` and `/healthz` show of a broker: gathered here, rendered by `metrics`.
+"""What `/metrics` shows of a broker: gathered here, rendered by `metrics`.
 
 Figures of the fast path and of members are taken on the loop, those of the store in a thread.
 """
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from mqcore.broker.consumer_offsets import split_key
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
+from mqcore.broker.health import Registered, live_checks, ready_checks
 from mqcore.broker.metrics import (
     CONTENT_TYPE,
     GroupLag,
@@ -24,33 +25,36 @@ from mqcore.broker.metrics import (
     exposition,
     parsed_labels,
 )
-from mqcore.broker.observatory import Page, Source
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import BOUNDS_S
 from mqcore.errors import MQError, StateFileError
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.model.versions import version_name
 from mqcore.native import Stats
+from mqcore.remoting.health import health_pages
+from mqcore.remoting.observatory import Page, Source
 
 _OK = 200
 _MS_PER_S = 1_000
-_UNAVAILABLE = 503
 _REFUSED = "refused_"
 _CLOSED = "closed_"
 
 
-def pages(state: BrokerState) -> dict[str, Source]:
-    """Returns the pages of a broker by their path."""
+def pages(state: BrokerState, registered: Registered) -> dict[str, Source]:
+    """Returns the pages of a broker by their path.
+
+    Args:
+        state: The broker.
+        registered: Returns the name servers that know it.
+    """
 
     async def metrics() -> Page:
         return Page(_OK, exposition(await snapshot(state)), CONTENT_TYPE)
 
-    async def health() -> Page:
-        faults = faults_of(await asyncio.to_thread(state.store.stats))
-        text = "".join(f"{fault}\n" for fault in faults) or "ok\n"
-        return Page(_UNAVAILABLE if faults else _OK, text.encode())
-
-    return {"/metrics": metrics, "/healthz": health}
+    return {
+        "/metrics": metrics,
+        **health_pages(live_checks(state), ready_checks(state, registered)),
+    }
 
 
 def faults_of(stats: Stats) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ class ListenerSettings:
 
     port: Annotated[int, "listenPort"]
     connections_max: Annotated[int, "connectionsMax"]
+    health_address: Annotated[str, "mqcoreHealthAddress"]
     host: Annotated[str, "bindAddress"]
     idle_s: Annotated[int, "serverChannelMaxIdleTimeSeconds"]
     backlog: Annotated[int, "serverSocketBacklog"]

@@ -72,7 +72,7 @@ class Maintenance:
             if _LOG_LEVEL in changes.made:
                 logging.getLogger("mqcore").setLevel(settings.log_level.upper())
             if _PERMISSION in changes.made:
-                # Also where it stays what it is: so a permission that name servers wiped comes back.
+                # Also where it stays what it is: what name servers wiped comes back so.
                 state.topics.renew(state.now_ms())
             await self._persistence.settings_changed(changes.made)
         return request.answer(remark=changes.remark)
