@@ -188,6 +188,7 @@ class BrokerFields:
     parked_sends_per_connection_max: Annotated[int, "parkedSendsPerConnectionMax"]
     slow_operation_ms: Annotated[int, "slowOperationMs"]
     log_level: Annotated[str, "mqcoreLogLevel"]
+    log_levels: Annotated[str, "mqcoreLogLevels"]
     queue_files_open_max: Annotated[int, "queueFilesOpenMax"]
     address_server: Annotated[str, "rocketmq.namesrv.domain"]
     address_server_group: Annotated[str, "rocketmq.namesrv.domain.subgroup"]

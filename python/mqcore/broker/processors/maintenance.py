@@ -10,6 +10,7 @@ from mqcore.broker.runtime import runtime_table, sampled
 from mqcore.broker.settings_changes import changed
 from mqcore.broker.state import BrokerState
 from mqcore.config import parse_properties
+from mqcore.config.log_levels import apply_log_levels
 from mqcore.errors import ConfigFileError, RefusedError
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command
@@ -68,7 +69,9 @@ class Maintenance:
                 await asyncio.to_thread(
                     state.store.change_settings, settings.engine, settings.store_dir
                 )
+            before = state.settings.log_levels
             state.change_settings(settings)
+            apply_log_levels(before, settings.log_levels)
             if _LOG_LEVEL in changes.made:
                 logging.getLogger("mqcore").setLevel(settings.log_level.upper())
             if _PERMISSION in changes.made:
