@@ -111,6 +111,8 @@ def test_a_program_logs_to_its_file_and_survives_a_hang_up(tmp_path: Path) -> No
     finally:
         process.kill()
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
     found = [json.loads(line) for path in (tmp_path / "aside", log) for line in lines(path)]
     assert any("descriptors allowed" in each["message"] for each in found)
     assert found[-1]["message"].startswith("namesrv stopped")
