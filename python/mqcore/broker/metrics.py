@@ -148,6 +148,7 @@ class Snapshot:
         deduplication: Sends that are remembered, None where they are not.
         damage: Reports of damage in the log that nobody acknowledged, by kind: how many, their
             bytes, the whole records that were cut off.
+        certificates: When certificates end, Unix seconds, by the kind of their file.
         faults: What is wrong with it, empty when it is well.
     """
 
@@ -184,6 +185,7 @@ class Snapshot:
     timers: TimerFigures | None = None
     deduplication: Deduplication | None = None
     damage: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    certificates: Mapping[str, int] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
 
@@ -237,6 +239,12 @@ def metrics(snapshot: Snapshot) -> Iterator[Metric]:
     yield from _transaction_metrics(snapshot, family)
     yield from _client_metrics(snapshot, family)
     yield from _store_metrics(snapshot, family)
+    yield family.gauge(
+        "mqcore_tls_certificate_not_after_seconds",
+        "When the certificate of a file ends, Unix time; of several the first",
+        ("kind",),
+        {(kind,): end for kind, end in snapshot.certificates.items()},
+    )
     yield from _replica_metrics(snapshot, family)
     if snapshot.timers is not None:
         yield from _timer_metrics(snapshot.timers, family)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from mqcore.broker.certificate_ends import certificate_ends
 from mqcore.broker.consumer_offsets import split_key
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
@@ -150,6 +151,7 @@ def _whole(
         timers=_timers(state),
         deduplication=Deduplication.of(fast_path),
         damage=_damage(settings.store_dir),
+        certificates=certificate_ends(settings.listener),
         faults=faults_of(stats),
     )
 
