@@ -412,7 +412,7 @@ def test_figures_and_health_have_a_port_of_their_own(tmp_path: Path) -> None:
             await client.send("T", b"x")
             await heartbeat(client, "A", "g", "T")
             port = client.broker.ports["metrics"]
-            assert (await page(port, "/healthz")).endswith("ok\n")
+            assert (await page(port, "/healthz")).startswith("HTTP/1.1 200")
             text = await page(port, "/metrics")
             assert "rocketmq_messages_in_total" in text
             assert 'group="g"' in text

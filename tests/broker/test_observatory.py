@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from mqcore.broker import observatory
-from mqcore.broker.observatory import Observatory, Page
 from mqcore.errors import AddressError
+from mqcore.remoting import observatory
+from mqcore.remoting.observatory import Observatory, Page
 
 DEADLINE_S = 60.0
 

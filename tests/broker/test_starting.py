@@ -11,7 +11,6 @@ import pytest
 from live_broker import SMALL, live
 from loops import run_on
 from mqcore.broker.app import Broker
-from mqcore.broker.observatory import Observatory
 from mqcore.broker.registration import Registrar
 from mqcore.broker.rounds import Rounds
 from mqcore.config import settings_of_pairs
@@ -19,6 +18,7 @@ from mqcore.errors import AddressError
 from mqcore.namesrv import NameServer
 from mqcore.native import Store
 from mqcore.remoting import Server
+from mqcore.remoting.observatory import Observatory
 from mqcore.standalone import Standalone, namesrv_settings_of
 
 

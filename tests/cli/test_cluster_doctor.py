@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from broker.test_sync_master import SYNC
 from interop.processes import free_port
 from live_broker import live
 from loops import run_on, until
+from mqcore.admin import Admin
 from mqcore.admin.cluster_facts import (
     BrokerFacts,
     ClusterFacts,
@@ -23,7 +25,11 @@ from mqcore.admin.cluster_facts import (
     clock_of,
 )
 from mqcore.admin.cluster_findings import cluster_findings
+from mqcore.broker.metrics import exposition
+from mqcore.broker.observation import snapshot
 from mqcore.cli.main import commands
+from mqcore.remoting.certificates import ends_in
+from tls_papers import Papers
 
 GOOD = {
     "brokerRole": "SYNC_MASTER",
@@ -243,3 +249,56 @@ def test_without_a_name_server_it_fails_in_a_line() -> None:
     result = CliRunner().invoke(commands, ["doctor", "--cluster", "-n", "127.0.0.1:1"])
     assert result.exit_code != 0
     assert "127.0.0.1:1" in str(result.exception)
+
+
+def named(facts: ClusterFacts, name: str) -> tuple[str, str]:
+    (found,) = (each for each in cluster_findings(facts) if each.name == name)
+    return found.value, found.advice
+
+
+def test_versions_disks_and_certificates_are_looked_at() -> None:
+    day_s = 86_400
+    now_s = int(time.time())
+    old = broker(1, runtime={"brokerVersionDesc": "V5_1_0", "commitLogDiskRatio": "0.80"})
+    ours = broker(
+        2,
+        config={**GOOD, "haStrangers": "refuse"},
+        runtime={"brokerVersionDesc": "V4_9_8", "commitLogDiskRatio": "0.92"},
+        certificate_end_s=now_s + 3 * day_s + 60,
+    )
+    ended = broker(0, certificate_end_s=now_s - day_s)
+    facts = ClusterFacts(holders={"n:1": {}}, brokers=(ended, old, ours))
+    value, advice = named(facts, "cluster c: versions")
+    assert value == "RocketMQ V5_1_0, V5_3_3; mqcore V4_9_8"
+    assert "slaves first" in advice
+    assert named(facts, "b 1: disk")[1].startswith("more disk")
+    assert named(facts, "b 2: disk")[1].startswith("free space at once")
+    assert named(facts, "b 2: certificate") == ("ends in 3 days", "put a new one in its place")
+    assert named(facts, "b 0: certificate")[0] == "ended 1 days ago"
+    same = ClusterFacts(holders={"n:1": {}}, brokers=(broker(0), ours))
+    assert named(same, "cluster c: versions")[1] == ""
+
+
+def test_a_broker_with_tls_shows_when_its_certificate_ends(tmp_path: Path) -> None:
+    papers = Papers(tmp_path / "papers")
+
+    async def run() -> tuple[int | None, str]:
+        async with (
+            name_server(tmp_path) as names,
+            live(tmp_path / "m", namesrvAddr=names, **papers.keys("m", is_expired=True)) as master,
+        ):
+            await until(lambda: bool(master.broker.registered))
+            async with Admin(names) as admin:
+                (found,) = (await admin.facts()).brokers
+            text = exposition(await snapshot(master.broker.state)).decode()
+            return found.certificate_end_s, text
+
+    end_s, text = run_on("asyncio", run())
+    (wanted,) = ends_in(papers.issued("other", is_expired=True))
+    assert end_s == wanted
+    rows = [each for each in text.splitlines() if each.startswith("mqcore_tls_certificate_not_")]
+    assert {each.partition('kind="')[2].partition('"')[0] for each in rows} == {
+        "server",
+        "server_trusted",
+    }
+    assert any(float(each.rpartition(" ")[2]) == wanted for each in rows)

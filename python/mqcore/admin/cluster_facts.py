@@ -7,6 +7,7 @@ slaves is connected to and left without a byte.
 import asyncio
 import contextlib
 import re
+import ssl
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from mqcore.errors import MQError
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import RequestCode, ResponseCode
+from mqcore.remoting.certificates import end_of
 
 __all__ = [
     "BrokerFacts",
@@ -57,6 +59,7 @@ class BrokerFacts:
         is_port_open: Whether its port for slaves takes a connection from here.
         skew_ms: How far its clock is ahead of ours at least, negative where it is behind; None
             where it does not show its time.
+        certificate_end_s: When the certificate ends that it shows, Unix seconds; None without one.
     """
 
     cluster: str
@@ -70,6 +73,7 @@ class BrokerFacts:
     topics_version: str = ""
     is_port_open: bool = False
     skew_ms: int | None = None
+    certificate_end_s: int | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -269,6 +273,7 @@ async def _broker_facts(
         ),
         is_port_open=await _takes_connections(ha_address(address, config)),
         skew_ms=_skew_ms(clock_of(runtime), began_ms, ended_ms),
+        certificate_end_s=await _certificate_end_s(address, config),
     )
 
 
@@ -347,6 +352,27 @@ async def _unless_it_fails(asking: Awaitable[_Result]) -> _Result | None:
         return await asking
     except MQError:
         return None
+
+
+async def _certificate_end_s(address: str, config: Mapping[str, str]) -> int | None:
+    """Returns when the certificate ends that a broker shows to who speaks TLS.
+
+    One of mqcore without a certificate is not asked: it would log the attempt.
+    """
+    is_ours = "haStrangers" in config or "mqcoreReactors" in config
+    if is_ours and not config.get("tls.server.certPath"):
+        return None
+    context = ssl.create_default_context()
+    # Only looked at: also one that has ended is to be seen.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError, TimeoutError, ValueError):
+        async with asyncio.timeout(_PORT_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return end_of(shown)
+    return None
 
 
 async def _takes_connections(address: str) -> bool:

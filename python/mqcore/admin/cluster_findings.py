@@ -3,6 +3,7 @@
 Pure functions of facts: each yields findings, with what to do about each. Knows no server.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -18,12 +19,18 @@ _GAP_DEFAULT: Final = 256 << 20
 _LAG_MAX_MS: Final = 15_000
 # Delayed messages and timers come by the clock of the broker, to the second.
 _SKEW_MAX_MS: Final = 2_000
+# As `diskMaxUsedSpaceRatio`, percent, and `diskSpaceWarningLevelRatio`.
+_DISK_FULL_DEFAULT: Final = 75
+_DISK_REFUSES: Final = 0.90
+# Time for an order, a signature and a start.
+_CERTIFICATE_DAYS_MIN: Final = 14
+_S_PER_DAY: Final = 86_400
 _ANY_HOSTS: Final = ("", "0.0.0.0", "::", "[::]")
 
 
 def cluster_findings(facts: ClusterFacts) -> list[Finding]:
     """Returns everything looked at: one with an advice could be better."""
-    found = list(_name_server_findings(facts))
+    found = [*_name_server_findings(facts), *_version_findings(facts)]
     by_name: dict[str, list[BrokerFacts]] = defaultdict(list)
     for broker in facts.brokers:
         by_name[broker.name].append(broker)
@@ -58,6 +65,26 @@ def _name_server_findings(facts: ClusterFacts) -> Iterator[Finding]:
             f"{len(held)} {kind} are named {name}: {', '.join(sorted(held))}",
             "stop one; give it another brokerName, or brokerRole=SLAVE and an id of its own",
             "they take the place in name servers from each other: messages go now here, now there",
+        )
+
+
+def _version_findings(facts: ClusterFacts) -> Iterator[Finding]:
+    by_cluster: dict[str, dict[str, list[BrokerFacts]]] = defaultdict(lambda: defaultdict(list))
+    for broker in facts.brokers:
+        if not broker.failure:
+            software = "mqcore" if broker.is_ours else "RocketMQ"
+            by_cluster[broker.cluster][software].append(broker)
+    for cluster, kinds in sorted(by_cluster.items()):
+        texts, is_mixed = [], False
+        for software, brokers in sorted(kinds.items()):
+            versions = sorted({each.version or "an unknown version" for each in brokers})
+            is_mixed |= len(versions) > 1
+            texts.append(f"{software} {', '.join(versions)}")
+        yield Finding(
+            f"cluster {cluster}: versions",
+            "; ".join(texts),
+            "bring all brokers to one version, slaves first" if is_mixed else "",
+            "what the older one does not know is refused there, after a failover too",
         )
 
 
@@ -237,6 +264,8 @@ def _broker_findings(broker: BrokerFacts, group: list[BrokerFacts]) -> Iterator[
         f"{name} at {broker.address}", f"{broker.role} {broker.version}".strip(), "", "it answers"
     )
     yield from _clock_findings(name, broker)
+    yield from _disk_findings(name, broker)
+    yield from _certificate_findings(name, broker)
     if broker.is_master:
         yield from _port_findings(name, broker, group)
     else:
@@ -253,6 +282,31 @@ def _clock_findings(name: str, broker: BrokerFacts) -> Iterator[Finding]:
     advice = "synchronise the clocks of all machines (chrony, ntpd)" if is_off else ""
     why = "delayed and timed messages come by the clock of the broker; after a failover by another"
     yield Finding(f"{name}: clock", value, advice, why)
+
+
+def _disk_findings(name: str, broker: BrokerFacts) -> Iterator[Finding]:
+    try:
+        ratio = float(broker.runtime.get("commitLogDiskRatio", ""))
+    except ValueError:
+        return
+    full_at = broker.number("diskMaxUsedSpaceRatio", _DISK_FULL_DEFAULT) / 100
+    advice = ""
+    if ratio >= _DISK_REFUSES:
+        advice = "free space at once: sends are refused (mqadmin deleteExpiredCommitLog, more disk)"
+    elif ratio >= full_at:
+        advice = "more disk, or a shorter fileReservedTime: files go before their time"
+    why = "a full disk refuses sends, and before that takes messages that groups have not read"
+    yield Finding(f"{name}: disk", f"{ratio:.0%} used", advice, why)
+
+
+def _certificate_findings(name: str, broker: BrokerFacts) -> Iterator[Finding]:
+    if broker.certificate_end_s is None:
+        return
+    left_s = broker.certificate_end_s - time.time()
+    days = int(left_s / _S_PER_DAY)
+    value = f"ends in {days} days" if left_s >= 0 else f"ended {-days} days ago"
+    advice = "put a new one in its place" if days < _CERTIFICATE_DAYS_MIN else ""
+    yield Finding(f"{name}: certificate", value, advice, "clients refuse one that has ended")
 
 
 def _port_findings(name: str, broker: BrokerFacts, group: list[BrokerFacts]) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
 from mqcore.broker.going_online import GoingOnline, is_isolated
 from mqcore.broker.hand_over import HandOverParts
+from mqcore.broker.health import live_checks, ready_checks
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import Departures, MembershipChanges
@@ -52,6 +53,7 @@ from mqcore.remoting import (
     limits_of,
     listen_as,
 )
+from mqcore.remoting.health import serving_health
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -261,14 +263,19 @@ class Broker:
         return address
 
     async def _observe(self, state: BrokerState) -> None:
-        """Opens the port of figures, where the settings want one."""
+        """Opens the ports of health and figures, where the settings want them."""
+        address = self.settings.listener.health_address
+        if address:
+            checks = live_checks(state), ready_checks(state, lambda: self.registered)
+            health, self._ports["health"] = await serving_health(address, *checks)
+            self._ends_with(health.stop, health.stop)
         if not self.settings.has_metrics:
             return
         # Imported here: a broker without figures holds nothing of HTTP and Prometheus.
         from mqcore.broker.observation import pages
-        from mqcore.broker.observatory import Observatory
+        from mqcore.remoting.observatory import Observatory
 
-        observatory = Observatory(pages(state))
+        observatory = Observatory(pages(state, lambda: self.registered))
         self._ends_with(observatory.stop, observatory.stop)
         host = self.settings.metrics_host or _METRICS_HOST
         self._ports["metrics"] = await observatory.start(host, self.settings.metrics_port)

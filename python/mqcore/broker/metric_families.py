@@ -413,6 +413,13 @@ _ROWS: Final = (
     ),
     _gauge("mqcore_deduplication_keys", "", "Messages that are remembered", only=_DEDUPLICATION),
     _gauge("mqcore_deduplication_window_ms", "", "How far back", only=_DEDUPLICATION),
+    _gauge(
+        "mqcore_tls_certificate_not_after_seconds",
+        "kind",
+        "When the certificate of a file ends, Unix time; of several the first",
+        unit="seconds",
+        only="there are files of certificates",
+    ),
 )
 
 # Those by topic and by group, of which there may be a hundred thousand series: written by the fast

@@ -1,4 +1,4 @@
-"""What `/metrics` and `/healthz` show of a broker: gathered here, rendered by `metrics`.
+"""What `/metrics` shows of a broker: gathered here, rendered by `metrics`.
 
 Members are looked at on the loop; everything else in a thread, which lets the loop run between the
 parts of its work. Rows of topics and groups are those of `observed_topics`.
@@ -14,8 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from mqcore.broker.certificate_ends import certificate_ends
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
+from mqcore.broker.health import Registered, live_checks, ready_checks
 from mqcore.broker.metrics import (
     CONTENT_TYPE,
     Buckets,
@@ -25,7 +27,6 @@ from mqcore.broker.metrics import (
     exposition,
     parsed_labels,
 )
-from mqcore.broker.observatory import Page, Source
 from mqcore.broker.observed_topics import Pieces, bulk, group_rows, revive_rows, timer_rows
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, StateFileError
@@ -33,12 +34,13 @@ from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqcore.model.versions import version_name
 from mqcore.native import Stats
 from mqcore.remoting import CODES, OwnRequestCode, ResponseCode
+from mqcore.remoting.health import health_pages
+from mqcore.remoting.observatory import Page, Source
 from mqcore.version import __version__
 
 __all__ = ["faults_of", "pages", "snapshot"]
 
 _OK = 200
-_UNAVAILABLE = 503
 _REFUSED = "refused_"
 _CLOSED = "closed_"
 _MS_PER_S: Final = 1_000
@@ -73,8 +75,13 @@ _MODES: Final = {
 _PROC: Final = Path("/proc/self")
 
 
-def pages(state: BrokerState) -> dict[str, Source]:
-    """Returns the pages of a broker by their path."""
+def pages(state: BrokerState, registered: Registered) -> dict[str, Source]:
+    """Returns the pages of a broker by their path.
+
+    Args:
+        state: The broker.
+        registered: Returns the name servers that know it.
+    """
     bound = SeriesBound(state.settings.metrics_series_max)
 
     async def metrics() -> Page:
@@ -82,12 +89,10 @@ def pages(state: BrokerState) -> dict[str, Source]:
         text = await asyncio.to_thread(exposition, found, bound, rest)
         return Page(_OK, text, CONTENT_TYPE, found.bulk)
 
-    async def health() -> Page:
-        faults = faults_of(await asyncio.to_thread(state.store.stats))
-        text = "".join(f"{fault}\n" for fault in faults) or "ok\n"
-        return Page(_UNAVAILABLE if faults else _OK, text.encode())
-
-    return {"/metrics": metrics, "/healthz": health}
+    return {
+        "/metrics": metrics,
+        **health_pages(live_checks(state), ready_checks(state, registered)),
+    }
 
 
 def rest() -> None:
@@ -153,6 +158,7 @@ def _whole(
         _replica_rows(state),
         timer_rows(state),
         _deduplication_rows(fast_path),
+        _certificate_rows(state),
     )
     rows: dict[str, Rows] = {}
     for part in parts:
@@ -369,6 +375,11 @@ def _replica_rows(state: BrokerState) -> dict[str, Rows]:
         "mqcore_replica_lag_milliseconds": behind_ms,
         "mqcore_replica_sent_bytes_per_second": sent,
     }
+
+
+def _certificate_rows(state: BrokerState) -> dict[str, Rows]:
+    ends = certificate_ends(state.settings.listener)
+    return {"mqcore_tls_certificate_not_after_seconds": _keyed(ends)}
 
 
 def _deduplication_rows(fast_path: Mapping[str, int]) -> dict[str, Rows]:

@@ -12,6 +12,7 @@ from typing import Final
 from mqcore.broker.delays import parse_levels
 from mqcore.config import BrokerSettings, Configuration, Setting, broker_settings
 from mqcore.config.keys import SPELLINGS, Fate, nearest
+from mqcore.config.log_levels import log_levels_of
 from mqcore.config.values import Value, parsed, rendered
 from mqcore.errors import RefusedError
 from mqcore.native.errors import SettingError
@@ -107,6 +108,7 @@ def _renewed(
     renewed = Configuration(configuration.program, known, configuration.warnings)
     fresh = broker_settings(renewed)
     _check_levels(fresh.delay_levels)
+    _check_log_levels(fresh.log_levels)
     # What the start found out, such as the host's name and the chosen port, stays what it was.
     return replace(
         fresh,
@@ -149,6 +151,14 @@ def _check_levels(text: str) -> None:
         parse_levels(text)
     except SettingError as error:
         raise RefusedError(error.message, code=ResponseCode.SYSTEM_ERROR) from error
+
+
+def _check_log_levels(text: str) -> None:
+    try:
+        log_levels_of(text)
+    except ValueError as error:
+        fault = f"mqcoreLogLevels: {error}"
+        raise RefusedError(fault, code=ResponseCode.SYSTEM_ERROR) from error
 
 
 def _value(setting: Setting, text: str) -> Value:

@@ -5,6 +5,8 @@ import logging
 import click
 
 from mqcore.cli.about import about_broker
+from mqcore.cli.broker_drain import drain, undrain
+from mqcore.cli.broker_log_level import log_level
 from mqcore.cli.memory import memory
 from mqcore.cli.program import ProgramOptions, program_options
 from mqcore.cli.serving import serve
@@ -66,5 +68,5 @@ def _served(options: ProgramOptions) -> None:
     )
 
 
-broker.add_command(memory)
-broker.add_command(slow)
+for _command in (memory, slow, log_level, drain, undrain):
+    broker.add_command(_command)

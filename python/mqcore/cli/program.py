@@ -25,7 +25,7 @@ from typing import Any
 
 import click
 
-from mqcore.cli.logs import start_logging
+from mqcore.cli.logs import LogFile, start_logging
 from mqcore.config import (
     BrokerSettings,
     Configuration,
@@ -49,6 +49,7 @@ from mqcore.config.checks import (
     longest_that_fits,
 )
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT
+from mqcore.config.log_levels import apply_log_levels
 from mqcore.errors import ConfigurationError
 from mqcore.native import existing_sizes
 
@@ -58,6 +59,7 @@ _WINDOWS_SOURCE = "memory allowed"
 # From which level on programs log, and the key of a broker for another.
 _LEVEL = "info"
 _LOG_LEVEL = "mqcoreLogLevel"
+_LOG_LEVELS = "mqcoreLogLevels"
 # Where a value comes from that nobody set.
 _DEFAULT_SOURCES = (DEFAULT, PROGRAM_DEFAULT, _WINDOWS_SOURCE)
 # Each flag with the key that it sets, for either program.
@@ -177,7 +179,11 @@ class ProgramOptions:
         set_levels = (
             str(each.value(_LOG_LEVEL)) for each in configurations if _LOG_LEVEL in each.settings
         )
-        start_logging(self.log_level or next(set_levels, _LEVEL), self.log_format)
+        level = self.log_level or next(set_levels, _LEVEL)
+        start_logging(level, self.log_format, _log_file(configurations[0]))
+        levels = next((each for each in configurations if _LOG_LEVELS in each.settings), None)
+        if levels is not None:
+            _apply_levels(str(levels.value(_LOG_LEVELS)))
         for configuration in configurations:
             log_configuration(configuration)
 
@@ -218,6 +224,34 @@ class ProgramOptions:
             click.echo(str(memory_plan(configuration)))
             for warning in configuration.warnings:
                 click.echo(f"warning: {warning}", err=True)
+
+
+def _log_file(configuration: Configuration) -> LogFile | None:
+    """Returns the file that is logged to; None for standard error."""
+    value = configuration.value
+    path = str(value("mqcoreLogFile"))
+    if not path:
+        return None
+    return LogFile(
+        path=Path(path).expanduser(),
+        len_bytes_max=int(str(value("mqcoreLogFileBytes"))),
+        hours=int(str(value("mqcoreLogFileHours"))),
+        kept=int(str(value("mqcoreLogFilesKept"))),
+        compresses=value("mqcoreLogFileCompress") is True,
+    )
+
+
+def _apply_levels(text: str) -> None:
+    """Sets the levels of single loggers.
+
+    Raises:
+        ConfigurationError: The setting is none.
+    """
+    try:
+        apply_log_levels("", text)
+    except ValueError as error:
+        fault = f"{_LOG_LEVELS}: {error}"
+        raise ConfigurationError(fault, faults=(fault,)) from error
 
 
 def _require_directory(path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 import click
 
+from mqcore.cli.logs import reopen_log_files
 from mqcore.cli.program import ProgramOptions
 from mqcore.clock import monotonic_ms
 from mqcore.remoting import raised_descriptors
@@ -76,6 +77,8 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, _stop, number, stopping)
+    # Without a handler a hang-up, which log rotation sends, would end the program.
+    loop.add_signal_handler(signal.SIGHUP, _reopen)
     program = make()
     try:
         shown = await program.start()
@@ -93,6 +96,11 @@ async def _serve(
         await program.stop()
         options.forget_ports()
     _log.info("%s stopped after %d ms", name, monotonic_ms() - began_ms)
+
+
+def _reopen() -> None:
+    count = reopen_log_files()
+    _log.info("SIGHUP: %s", "the log file is opened anew" if count else "there is no log file")
 
 
 def _stop(number: signal.Signals, stopping: asyncio.Event) -> None:

@@ -17,6 +17,7 @@ class ListenerSettings:
 
     port: Annotated[int, "listenPort"]
     connections_max: Annotated[int, "connectionsMax"]
+    health_address: Annotated[str, "mqcoreHealthAddress"]
     host: Annotated[str, "bindAddress"]
     idle_s: Annotated[int, "serverChannelMaxIdleTimeSeconds"]
     backlog: Annotated[int, "serverSocketBacklog"]
@@ -190,6 +191,7 @@ class BrokerFields:
     times_requests: Annotated[bool, "requestTimesEnable"]
     slow_operation_ms: Annotated[int, "slowOperationMs"]
     log_level: Annotated[str, "mqcoreLogLevel"]
+    log_levels: Annotated[str, "mqcoreLogLevels"]
     queue_files_open_max: Annotated[int, "queueFilesOpenMax"]
     address_server: Annotated[str, "rocketmq.namesrv.domain"]
     address_server_group: Annotated[str, "rocketmq.namesrv.domain.subgroup"]

@@ -36,6 +36,7 @@ from mqcore.remoting import (
     listen_as,
     outgoing_tls_of,
 )
+from mqcore.remoting.health import serving_health
 
 __all__ = ["Controller"]
 
@@ -65,6 +66,7 @@ class Controller(LinkEvents):
         self._clock = clock
         self._peers: Peers = peers_of(settings)
         self._requests: Requests | None = None
+        self._node: ControllerNode | None = None
         self.server: Server | None = None
         self._ports: dict[str, int] = {}
         self._tasks = PeriodicTasks()
@@ -119,6 +121,12 @@ class Controller(LinkEvents):
             if isinstance(address, TcpAddress):
                 self._ports["controller"] = address.port
                 requests.peers = self._peers.at(address.port)
+            if listener.health_address:
+                health, self._ports["health"] = await serving_health(
+                    listener.health_address, self._live, self._ready
+                )
+                starting.push_async_callback(health.stop)
+            self._node = node
             carrier.start()
             starting.push_async_callback(self._tasks.stop)
             self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
@@ -132,6 +140,16 @@ class Controller(LinkEvents):
         """Accepts nothing more, answers what is half done, and closes everything."""
         self.server = None
         await self._started.aclose()
+
+    async def _live(self) -> dict[str, str]:
+        """Returns what only a new start mends: what was agreed on cannot be written any more."""
+        failure = None if self._node is None else self._node.standing().failure
+        return {"log": failure or ""}
+
+    async def _ready(self) -> dict[str, str]:
+        """Returns why nothing can be agreed on: nobody leads."""
+        leads = self._node is not None and self._node.standing().leader is not None
+        return {"leader": "" if leads else "no leader is known: a majority is wanted"}
 
     def _group(self) -> ControllerGroupRow:
         numbers = self._peers.numbers

@@ -31,6 +31,7 @@ from mqcore.remoting import (
     listen_as,
     outgoing_tls_of,
 )
+from mqcore.remoting.health import serving_health
 
 __all__ = ["NameServer"]
 
@@ -93,6 +94,11 @@ class NameServer(LinkEvents):
             self.server = server
             if isinstance(address, TcpAddress):
                 self._ports["namesrv"] = address.port
+            if listener.health_address:
+                health, self._ports["health"] = await serving_health(
+                    listener.health_address, self._live, self._ready
+                )
+                starting.push_async_callback(health.stop)
             starting.push_async_callback(self._tasks.stop)
             self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
             self._started = starting.pop_all()
@@ -102,6 +108,14 @@ class NameServer(LinkEvents):
         """Accepts nothing more, answers what is half done, and closes everything."""
         self.server = None
         await self._started.aclose()
+
+    async def _live(self) -> dict[str, str]:
+        """Returns what only a new start mends: nothing, while this is answered."""
+        return {"server": "" if self.server is not None else "it does not serve"}
+
+    async def _ready(self) -> dict[str, str]:
+        """Returns nothing more: brokers look for name servers that are ready, and come then."""
+        return {}
 
     async def _close_client(self) -> None:
         """Closes the connections by which brokers are notified."""

@@ -1,6 +1,7 @@
 """A name server with a controller in the same process, each on a port of its own."""
 
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from mqcore.config import ControllerSettings, NamesrvSettings
 from mqcore.controller import Controller
@@ -29,7 +30,9 @@ class NameServerWithController:
             ConfigurationError: The controllers cannot be understood.
         """
         self.namesrv = NameServer(namesrv)
-        self.controller = Controller(controller)
+        # One port for the pages of health: the name server's.
+        apart = replace(controller.listener, health_address="")
+        self.controller = Controller(replace(controller, listener=apart))
         # What is stopped, the last first.
         self._started = AsyncExitStack()
 

@@ -10,12 +10,14 @@ from mqcore.broker.runtime import runtime_table, sampled
 from mqcore.broker.settings_changes import changed
 from mqcore.broker.state import BrokerState
 from mqcore.config import parse_properties
+from mqcore.config.log_levels import apply_log_levels
 from mqcore.errors import ConfigFileError, RefusedError
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
 
 _HOUR_MS: Final = 3_600_000
+_PERMISSION: Final = "brokerPermission"
 _LOG_LEVEL: Final = "mqcoreLogLevel"
 # Files removed by one request, as one round of the official broker (`deleteFileBatchMax`).
 _REMOVED_MAX: Final = 10
@@ -67,9 +69,14 @@ class Maintenance:
                 await asyncio.to_thread(
                     state.store.change_settings, settings.engine, settings.store_dir
                 )
+            before = state.settings.log_levels
             state.change_settings(settings)
+            apply_log_levels(before, settings.log_levels)
             if _LOG_LEVEL in changes.made:
                 logging.getLogger("mqcore").setLevel(settings.log_level.upper())
+            if _PERMISSION in changes.made:
+                # Also where it stays what it is: what name servers wiped comes back so.
+                state.topics.renew(state.now_ms())
             await self._persistence.settings_changed(changes.made)
         return request.answer(remark=changes.remark)
 

@@ -1,7 +1,7 @@
-"""The port of `/metrics` and `/healthz`: HTTP on a port of its own, on the broker's event loop.
+"""Pages such as `/metrics` and `/healthz`: HTTP on a port of its own, on a program's event loop.
 
-Two pages, no state, one answer per connection. Bytes are read by h11; everything has a bound, so
-that nobody who finds the port can hold the broker up. Knows no broker: it is given what to show.
+A few pages, no state, one answer per connection. Bytes are read by h11; everything has a bound, so
+that nobody who finds the port can hold the program up. Knows no program: it is given what to show.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ class Observatory:
             return await source(), with_body
         except Exception:
             _log.exception("the page %s could not be made", path)
-            return Page(500, b"the page could not be made; see the broker's log\n"), with_body
+            return Page(500, b"the page could not be made; see the program's log\n"), with_body
 
 
 async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request:
