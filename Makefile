@@ -50,10 +50,10 @@ WHEELS       := target/wheels
 PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel check demo demo-store test test-all rust-programs listed pytest interop browser spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash simulate faults faults-one faults-other switches fmt clean
+.PHONY: help setup wheel check demo demo-console demo-store test test-all rust-programs listed pytest interop browser screenshots spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash simulate faults faults-one faults-other switches fmt clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(BUILT_STAMP) ## Create .venv, install the tools, build the extension (release mode)
 
@@ -89,6 +89,9 @@ check: setup ## What one runs all day: format, lints, types, units, golden store
 demo: setup ## Real flights through a killed broker, then Spark: delays, archive, report: three minutes
 	@$(DEMO)
 
+demo-console: setup ## The same, and at its end the web console over its store, until Ctrl-C
+	@$(DEMO) --console
+
 demo-store: setup ## The store alone: real flights, a kill, recovery, a query
 	@$(DEMO_STORE)
 
@@ -123,6 +126,11 @@ browser: setup ## Journeys through the console in a headless Chromium (MQCORE_SC
 	@test -x "$$(command -v chromium)" || { echo "chromium is needed, such as: apt-get install chromium"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/browser.txt
 	@$(BIN)/pytest tests/console/test_browser.py $(PYTEST)
+
+screenshots: setup ## Pictures of the console for the docs, taken anew in a headless Chromium
+	@test -x "$$(command -v chromium)" || { echo "chromium is needed, such as: apt-get install chromium"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/browser.txt
+	@$(BIN)/python scripts/screenshots.py
 
 spark: setup ## Spark: all of it, with a cluster of real processes, longer than in make test
 	@$(BIN)/pytest --matrix tests/spark $(PYTEST)

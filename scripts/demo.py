@@ -7,7 +7,8 @@ that was acknowledged must have been consumed. Then it shows what else a message
 (`demo_messages.py`): wait, be booked, be chosen, come again, be traced. Three brokers with a
 controller lose their master, and go on (`demo_failover.py`). Then Spark streams the topic to
 Parquet, shows the delays by carrier and hour, archives the store and verifies the archive
-(`demo_spark.py`). What is left stays in .cache/demo: the store, the archive, the report.
+(`demo_spark.py`). What is left stays in .cache/demo: the store, the archive, the report. With
+`--console` it ends with the web console over that store.
 """
 
 import json
@@ -20,6 +21,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+import demo_console
 import demo_failover
 import demo_messages
 import demo_spark
@@ -202,6 +204,8 @@ def main() -> None:
     demo_spark.keep(spark, DATA)
     spark.stop()
     console.print(f"the store stays: mqcore store info {DATA.relative_to(ROOT)}")
+    if "--console" in sys.argv[1:]:
+        demo_console.main()
 
 
 if __name__ == "__main__":

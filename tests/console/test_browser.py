@@ -6,6 +6,7 @@ MQCORE_SCREENSHOTS=DIR pictures of every page are kept there, in light and dark,
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from console_running import PASSWORD
 from mqcore import ConsumeFrom, Message, Producer, PushConsumer, Reject
 from mqcore.console import Console
+from mqcore.console.pages.brokers import TABS
 from mqcore.console.routes import MENU
 from mqcore.testing import Broker, Inbox
 
@@ -26,8 +28,12 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium"),
 ]
+# Presses of the tab key within which anything on a page is reached.
+TABS_MAX = 200
+# How often a page is loaded until what was sent is on it.
+LOADS = 40
 SCREENSHOTS = os.environ.get("MQCORE_SCREENSHOTS", "")
-WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
+WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +170,106 @@ def test_messages_are_watched_live(tab: Any, broker: Broker) -> None:
     assert tab.query_selector("#live-rows b") is None
 
 
+def test_messages_are_watched_by_an_expression(tab: Any, broker: Broker) -> None:
+    broker.ensure_topic("chosen", queues=1)
+    at(tab, "/topics/chosen/live")
+    tab.fill("#sql", "amount > 10")
+    tab.click("button:has-text('Filter')")
+    tab.wait_for_selector("#live-state:has-text('connected')")
+
+    def send_both() -> None:
+        with Producer(broker.namesrv, group="p") as producer:
+            for amount in ("5", "50"):
+                sent = Message("chosen", f"amount {amount}", properties={"amount": amount})
+                producer.send(sent)
+
+    in_thread(send_both)
+    tab.wait_for_selector("#live-rows >> text=amount 50", timeout=15_000)
+    assert "amount 5\n" not in f"{tab.inner_text('#live-rows')}\n"
+    tab.fill("#sql", "amount >")
+    tab.click("button:has-text('Filter')")
+    tab.wait_for_selector("#live-state:has-text('subscription failed')", timeout=15_000)
+
+
+def test_a_timed_message_is_taken_back(tab: Any, broker: Broker) -> None:
+    broker.ensure_topic("coming", queues=1)
+
+    def send_late() -> None:
+        with Producer(broker.namesrv, group="p") as producer:
+            producer.send(Message("coming", "x", keys="c", deliver_at=time.time() + 3_600))
+
+    in_thread(send_late)
+    row = "tr:has(a:text-is('coming')) >> button"
+    for _ in range(LOADS):
+        at(tab, "/later")
+        if tab.query_selector(row):
+            break
+    tab.click(row)
+    assert "mqcore msg recall" in tab.inner_text("pre.command")
+    tab.click("button:has-text('Take it back')")
+    assert "was taken back" in tab.inner_text(".notice")
+
+
+def test_what_a_broker_occupies_is_looked_at(tab: Any) -> None:
+    at(tab, "/brokers")
+    tab.click("tbody a >> nth=0")
+    tab.click("nav.tabs >> text=Memory")
+    assert "Python objects" in tab.inner_text("main")
+    tab.click("text=which files")
+    assert tab.query_selector("svg.strip rect.shade8") is not None
+    tab.click("nav.tabs >> text=Slow requests")
+    assert "How long stages take" in tab.inner_text("main")
+    tab.click("nav.crumbs >> text=Brokers")
+    assert heading(tab) == "Brokers"
+
+
+def test_a_command_line_is_copied(tab: Any) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    at(tab, "/brokers/broker-test/0?tab=memory")
+    tab.click("button:has-text('Copy')")
+    tab.wait_for_selector("button:has-text('Copied')")
+    copied = tab.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("mqcore broker memory 127.0.0.1:")
+
+
+def test_every_page_is_there_without_scripts(chromium: Any, console: Console) -> None:
+    context = chromium.new_context(viewport=WIDE, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{console.ports['console']}/")
+    page.fill("[name=user]", "admin")
+    page.fill("[name=password]", PASSWORD)
+    page.click("text=Log in")
+    for path in EVERY:
+        at(page, path)
+        assert heading(page), path
+    at(page, "/topics")
+    page.fill("#new-name", "unscripted")
+    page.click("text=Plan: create it")
+    page.click("text=Create it")
+    assert "unscripted was created" in page.inner_text(".notice")
+    page.select_option("#theme", "dark")
+    page.click("button:has-text('Set')")
+    assert page.query_selector("html[data-theme=dark]") is not None
+    context.close()
+
+
+def test_a_change_is_made_by_keys_alone(tab: Any) -> None:
+    at(tab, "/groups")
+    for _ in range(TABS_MAX):
+        tab.keyboard.press("Tab")
+        if tab.evaluate("document.activeElement.id") == "new-name":
+            break
+    tab.keyboard.type("typed")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("h1:has-text('Create group typed')")
+    for _ in range(TABS_MAX):
+        tab.keyboard.press("Tab")
+        if tab.evaluate("document.activeElement.textContent") == "Create it":
+            break
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("h1:has-text('Group typed')")
+
+
 def test_a_setting_is_changed_while_the_broker_runs(tab: Any) -> None:
     at(tab, "/brokers/broker-test/0?tab=configuration&q=transactionTimeOut")
     tab.fill("[aria-label='New value of transactionTimeOut']", "7777")
@@ -231,10 +337,17 @@ def test_a_page_of_figures_loads_again_by_itself(tab: Any) -> None:
     assert heading(tab) == "Brokers"
 
 
+EVERY = (
+    *(path for path, _ in MENU),
+    *(f"/brokers/broker-test/0?tab={each}" for each in TABS),
+    *("/messages?by=time", "/audit?check=yes", "/dead-letters/diers"),
+)
+
+
 def test_nothing_runs_over_the_edge(tab: Any) -> None:
     for size in (WIDE, NARROW):
         tab.set_viewport_size(size)
-        for path, _ in MENU:
+        for path in EVERY:
             at(tab, path)
             width = tab.evaluate("document.documentElement.scrollWidth")
             assert width <= size["width"], (path, size, width)
@@ -248,9 +361,7 @@ def test_everything_can_be_read(tab: Any, scheme: str, tmp_path: Path) -> None:
     tab.emulate_media(color_scheme=scheme)
     directory = Path(SCREENSHOTS) if SCREENSHOTS else tmp_path
     directory.mkdir(parents=True, exist_ok=True)
-    paths = [path for path, _ in MENU]
-    paths += ["/brokers/broker-test/0", "/brokers/broker-test/0?tab=configuration"]
-    for path in paths:
+    for path in EVERY:
         at(tab, path)
         assert tab.evaluate(CONTRAST) == [], path
         name = path.strip("/").replace("/", "-").replace("?", "-") or "overview"

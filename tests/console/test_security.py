@@ -10,6 +10,7 @@ import pytest
 
 from console_visits import Visitor
 from mqcore.console import Console, ConsoleSettings
+from mqcore.console.app import routes_of
 from mqcore.console.audit import Audit
 from mqcore.console.guard import is_foreign, is_token
 from mqcore.console.requests import local
@@ -64,6 +65,19 @@ def test_a_change_needs_login_role_token_and_own_page(
     }
     assert able.ask("POST", path, {"csrf": token}, own).status in (200, 400)
     assert able.ask("GET", path).status != 500
+
+
+def test_no_other_path_takes_a_change(console: Console, admin: Visitor) -> None:
+    served = routes_of(console.state)
+    taken = {each.path for each in served if each.methods and "POST" in each.methods}
+    own = {"/login", "/logout", "/theme"}
+    assert taken == {each.path for each in CHANGES} | own
+    token = admin.token()
+    for path in sorted(own):
+        assert admin.ask("POST", path, {}).status == 403, path
+        foreign = {"origin": "http://evil.example"}
+        assert admin.ask("POST", path, {"csrf": token}, foreign).status == 403, path
+        assert admin.get(path).status in (200, 404, 405), path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)

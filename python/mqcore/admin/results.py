@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from mqcore.model.queues import MessageQueue
-from mqcore.model.reading import as_dict, as_int, as_list, as_text
+from mqcore.model.reading import as_dict, as_float, as_int, as_list, as_text
 from mqcore.model.relaxed_json import queue_of_key
 from mqcore.model.subscriptions import SubscriptionData
 
@@ -128,7 +128,7 @@ class TopicStats:
                         as_int(cells.get("lastUpdateTimestamp")),
                     )
                 )
-        put = sum(_as_float(as_dict(value).get("topicPutTps")) for value in values)
+        put = sum(as_float(as_dict(value).get("topicPutTps")) for value in values)
         return cls(topic, tuple(sorted(rows, key=lambda row: row.queue)), put)
 
 
@@ -183,7 +183,7 @@ class GroupProgress:
                         as_int(cells.get("lastTimestamp")),
                     )
                 )
-        taken = sum(_as_float(as_dict(value).get("consumeTps")) for value in values)
+        taken = sum(as_float(as_dict(value).get("consumeTps")) for value in values)
         return cls(group, tuple(sorted(rows, key=lambda row: row.queue)), taken)
 
     @property
@@ -289,8 +289,8 @@ class CounterWindow:
         found = as_dict(value)
         return cls(
             total=as_int(found.get("sum")),
-            per_s=_as_float(found.get("tps")),
-            average=_as_float(found.get("avgpt")),
+            per_s=as_float(found.get("tps")),
+            average=as_float(found.get("avgpt")),
         )
 
 
@@ -394,10 +394,6 @@ class ReplicationStatus:
             is_connected=client.get("activated") is True,
             refill=Refill.of_json(client) if "refillTotalBytes" in client else None,
         )
-
-
-def _as_float(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 @dataclass(frozen=True, slots=True)

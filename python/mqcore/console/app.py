@@ -35,7 +35,7 @@ from mqcore.console.users import Role, Throttle, Users
 from mqcore.console.views import Asked, Change, Page, View
 from mqcore.errors import MQError, NameServerError
 
-__all__ = ["State", "application"]
+__all__ = ["State", "application", "routes_of"]
 
 _LOGIN_COOKIE: Final = "mqcore_login"
 _THEMES: Final = ("light", "dark")
@@ -95,31 +95,27 @@ class State:
 def application(state: State) -> ASGIApp:
     """Returns the application."""
     served = _Served(state)
-    routes: list[Route | Mount] = [
-        Mount("/static", StaticFiles(packages=[("mqcore.console", "static")])),
+    static = Mount("/static", StaticFiles(packages=[("mqcore.console", "static")]))
+    handlers: Mapping[Any, Any] = {HTTPException: served.refused, MQError: served.failed}
+    app = Starlette(routes=[static, *_routes(served)], exception_handlers=handlers)
+    return Guarded(app, is_secure=state.settings.is_secure)
+
+
+def routes_of(state: State) -> list[Route]:
+    """Returns what is served, but for files of /static: in the order in which paths are tried."""
+    return _routes(_Served(state))
+
+
+def _routes(served: "_Served") -> list[Route]:
+    return [
         Route("/login", served.login_page, methods=["GET"]),
         Route("/login", served.login, methods=["POST"]),
         Route("/logout", served.logout, methods=["POST"]),
         Route("/theme", served.theme, methods=["POST"]),
         Route("/topics/{topic:path}/live/events", served.events, methods=["GET"]),
-        Route("/topics/{topic:path}/live", served.page(Page("", _live)), methods=["GET"]),
+        *(Route(each.path, served.change(each), methods=["POST"]) for each in CHANGES),
+        *(Route(each.path, served.page(each), methods=["GET"]) for each in PAGES),
     ]
-    routes += [Route(each.path, served.change(each), methods=["POST"]) for each in CHANGES]
-    routes += [Route(each.path, served.page(each), methods=["GET"]) for each in PAGES]
-    handlers: Mapping[Any, Any] = {HTTPException: served.refused, MQError: served.failed}
-    app = Starlette(routes=routes, exception_handlers=handlers)
-    return Guarded(app, is_secure=state.settings.is_secure)
-
-
-async def _live(asked: Asked) -> View:
-    """Returns the page of a stream."""
-    data = {
-        "topic": asked.parts["topic"],
-        "tag": asked.query.get("tag", ""),
-        "text": asked.query.get("text", ""),
-        "sql": asked.query.get("sql", ""),
-    }
-    return View("live.html", f"Live: {asked.parts['topic']}", data)
 
 
 class _Served:

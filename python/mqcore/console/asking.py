@@ -5,15 +5,16 @@ deadline is not asked again for some seconds, so that one that hangs costs one p
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from mqcore.admin import Admin, ClusterInfo, GroupProgress
 from mqcore.clock import monotonic_ms
-from mqcore.errors import MQError, NameServerError
+from mqcore.errors import MQError, NameServerError, ResponseError
 from mqcore.model.groups import GroupConfig
 from mqcore.model.topics import TopicConfig
+from mqcore.remoting import ResponseCode
 
 __all__ = ["BrokerAt", "Fault", "Kept", "Questions", "Silences"]
 
@@ -131,6 +132,10 @@ class Questions:
         self._gate = asyncio.Semaphore(_AT_ONCE_MAX)
         self._cluster: ClusterInfo | None = None
 
+    def is_silent(self, where: str) -> bool:
+        """Returns whether a server left a question of this page without an answer."""
+        return any(fault.where == where for fault in self.faults)
+
     async def ask(
         self,
         where: str,
@@ -171,6 +176,28 @@ class Questions:
                 text = f"an answer that makes no sense: {error!r}"[:300]
         self.faults.append(Fault(where, what, text))
         return None
+
+    async def ask_if_known(
+        self, where: str, what: str, make: Callable[[], Awaitable[_Result]]
+    ) -> _Result | None:
+        """Asks one server what some releases do not know: None where it does not, without a fault.
+
+        Args:
+            where: The server's address.
+            what: What is asked for, in words.
+            make: Begins the question.
+        """
+
+        async def known() -> tuple[_Result | None]:
+            try:
+                return (await make(),)
+            except ResponseError as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+            return (None,)
+
+        found = await self.ask(where, what, known)
+        return found[0] if found is not None else None
 
     async def each(
         self,
@@ -272,8 +299,3 @@ def _bound(
     make: Callable[[_Key], Awaitable[_Result]], key: _Key
 ) -> Callable[[], Awaitable[_Result]]:
     return lambda: make(key)
-
-
-def first(items: Iterable[_Result]) -> _Result | None:
-    """Returns the first of some, None for none."""
-    return next(iter(items), None)

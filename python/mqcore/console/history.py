@@ -15,6 +15,7 @@ from mqcore.clock import wall_ms
 from mqcore.console.asking import Kept, Questions, Silences
 from mqcore.console.charts import Spark, spark
 from mqcore.errors import MQError
+from mqcore.model.reading import first_number
 
 if TYPE_CHECKING:
     from mqcore.model.findings import Finding
@@ -56,14 +57,6 @@ class Series:
     def line(self) -> Spark:
         """The line of its values."""
         return spark(list(self.points))
-
-
-def first_number(text: str) -> float:
-    """Returns the first number of a figure that has several, as `putTps`; 0 for none."""
-    try:
-        return float(text.split()[0])
-    except (ValueError, IndexError):
-        return 0.0
 
 
 class History:

@@ -61,6 +61,8 @@ async def live_events(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator
     while monotonic_ms() < ends_ms and failures < _FAILURES_MAX:
         try:
             now = await _ends(admin, topic)
+            if ends is None:
+                await _try(admin, now, wanted)
             rows, left_out = await _new(admin, ends or now, now, wanted)
             failures = 0
         except MQError as error:
@@ -87,6 +89,17 @@ async def _ends(admin: Admin, topic: str) -> dict[MessageQueue, int]:
     addresses = [each for broker in route.brokers if (each := broker.any_of(0))]
     parts = await all_of(addresses, lambda address: admin.topics.stats_at(address, topic))
     return {row.queue: row.max_offset for part in parts for row in part.queues}
+
+
+async def _try(admin: Admin, ends: Mapping[MessageQueue, int], wanted: Wanted) -> None:
+    """Lets a broker look at the expression, before the first message comes.
+
+    Raises:
+        MQError: It does not take it.
+    """
+    queue = next(iter(ends), None)
+    if wanted.sql and queue is not None:
+        await admin.messages.at(queue, ends[queue], 1, sql=wanted.sql)
 
 
 async def _new(

@@ -29,6 +29,7 @@ PAGES: Final = (
     Page("/brokers", brokers.brokers),
     Page("/brokers/{name}/{number}", brokers.broker),
     Page("/topics", topics.topics),
+    Page("/topics/{topic:path}/live", topics.live),
     Page("/topics/{topic:path}", topics.topic),
     Page("/groups", groups.groups),
     Page("/groups/{group:path}/member", groups.member),

@@ -5,7 +5,7 @@ it, `act` does it.
 """
 
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -68,6 +68,11 @@ class Asked:
     sending: Sending
     namesrv: str
     now_ms: int
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """Returns which of some words the URL has, the first where it has none of them."""
+        found = self.query.get(name, "")
+        return found if found in choices else choices[0]
 
 
 @dataclass(frozen=True, slots=True)

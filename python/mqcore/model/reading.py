@@ -22,6 +22,11 @@ def as_int(value: Any, default: int = 0) -> int:
     return default
 
 
+def as_float(value: Any) -> float:
+    """Returns a number with its fraction; 0 for anything else."""
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 def as_bool(value: Any, default: bool = False) -> bool:
     """Returns a truth value, also one given as text or number; `default` for anything else."""
     if isinstance(value, bool):
@@ -49,3 +54,11 @@ def as_dict(value: Any) -> dict[str, Any]:
 def as_list(value: Any) -> list[Any]:
     """Returns an array; an empty one for anything else."""
     return value if isinstance(value, list) else []
+
+
+def first_number(text: str) -> float:
+    """Returns the first number of a figure that may have several, such as `putTps`; 0 for none."""
+    try:
+        return float(text.split()[0])
+    except (ValueError, IndexError):
+        return 0.0

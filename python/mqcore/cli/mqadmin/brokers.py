@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from mqcore.cli.mqadmin import java
 from mqcore.cli.mqadmin.call import Call
-from mqcore.cli.mqadmin.namesrv import SETTING_FORMAT, settings_at
+from mqcore.cli.mqadmin.settings import SETTING_FORMAT, settings_at
 from mqcore.clock import wall_ms
 from mqcore.errors import MQError
-from mqcore.model.reading import as_dict, as_int, as_text
+from mqcore.model.reading import as_dict, as_int, as_text, first_number
 from mqcore.remoting import RequestCode
 
 __all__ = [
@@ -263,26 +263,20 @@ def _figures(table: Mapping[str, str]) -> tuple[Any, ...]:
     congested = as_int(of("timerCongestNum")) / _TEN_THOUSAND
     return (
         of("brokerVersionDesc"),
-        java.laid("%9.2f(%s)", _rate(of("putTps")), wait("send")),
-        java.laid("%9.2f(%s|%s)", _rate(of("getTransferredTps")), wait("pull"), wait("ack", "N")),
+        java.laid("%9.2f(%s)", first_number(of("putTps")), wait("send")),
+        java.laid(
+            "%9.2f(%s|%s)", first_number(of("getTransferredTps")), wait("pull"), wait("ack", "N")
+        ),
         java.laid(
             "%d-%d(%.1fw, %.1f, %.1f)",
             as_int(of("timerReadBehind")),
             as_int(of("timerOffsetBehind")),
             congested,
-            _rate(of("timerEnqueueTps")),
-            _rate(of("timerDequeueTps")),
+            first_number(of("timerEnqueueTps")),
+            first_number(of("timerDequeueTps")),
         ),
         of("pageCacheLockTimeMills"),
         java.laid("%2.2f", hours),
-        java.laid("%.4f", _rate(of("commitLogDiskRatio"))),
+        java.laid("%.4f", first_number(of("commitLogDiskRatio"))),
         "true" if of("brokerActive").lower() == "true" else "false",
     )
-
-
-def _rate(text: str) -> float:
-    """Returns the first number of a figure, 0 for none."""
-    try:
-        return float(text.split()[0])
-    except (IndexError, ValueError):
-        return 0.0

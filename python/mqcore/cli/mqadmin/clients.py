@@ -10,7 +10,7 @@ from mqcore.cli.mqadmin.call import Call
 from mqcore.cli.mqadmin.groups import clients_of, connection_of
 from mqcore.clock import wall_ms
 from mqcore.errors import MQError
-from mqcore.model.reading import as_bool, as_dict, as_int, as_list, as_text
+from mqcore.model.reading import as_bool, as_dict, as_float, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.model.versions import version_name
@@ -159,7 +159,7 @@ def info_text(found: dict[str, Any]) -> str:
         lines.append(java.laid("%-32s  %-32s  %-4d  %s", *cells, java.text(row)))
     lines += ["", "", "#Consumer RT&TPS#", _RATES_HEAD]
     for topic, row in sorted(as_dict(found.get("statusTable")).items()):
-        rates = [java.real(as_dict(row).get(name)) for name in _RATES]
+        rates = [as_float(as_dict(row).get(name)) for name in _RATES]
         failed = as_int(as_dict(row).get("consumeFailedMsgs"))
         text = "%-32s  %14.2f %14.2f %14.2f %14.2f %18.2f %25d"
         lines.append(java.laid(text, topic, *rates, failed))

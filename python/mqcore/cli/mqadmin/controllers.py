@@ -6,8 +6,8 @@ What changes something, or has to be the newest, is asked of the leader, which a
 from typing import Any
 
 from mqcore.cli.mqadmin.call import Call
-from mqcore.cli.mqadmin.namesrv import print_settings
 from mqcore.cli.mqadmin.servers import broker_ids
+from mqcore.cli.mqadmin.settings import print_settings
 from mqcore.errors import MQError
 from mqcore.model.reading import as_bool, as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object

@@ -10,7 +10,7 @@ from mqcore.cli.mqadmin.groups import clients_of, connection_of
 from mqcore.cli.mqadmin.progress import day_sum
 from mqcore.clock import wall_ms
 from mqcore.errors import MQError
-from mqcore.model.reading import as_dict, as_int, as_list, as_text
+from mqcore.model.reading import as_dict, as_float, as_int, as_list, as_text, first_number
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.topics import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC
 from mqcore.model.versions import version_name
@@ -208,8 +208,8 @@ async def _quota(call: Call, address: str, table: dict[str, str]) -> dict[str, A
             "consumeQueueDiskRatio": table.get("consumeQueueDiskRatio"),
         },
         "tps": {
-            "normalInTps": _first(table.get("putTps", "")),
-            "normalOutTps": _first(table.get("getTransferredTps", "")),
+            "normalInTps": first_number(table.get("putTps", "")),
+            "normalOutTps": first_number(table.get("getTransferredTps", "")),
             "transInTps": _per_s(transactions),
             "scheduleInTps": _per_s(delayed),
         },
@@ -236,14 +236,7 @@ async def _counter(call: Call, address: str, topic: str) -> dict[str, Any]:
 
 
 def _per_s(found: dict[str, Any]) -> float:
-    return java.real(as_dict(found.get("statsMinute")).get("tps"))
-
-
-def _first(text: str) -> float:
-    try:
-        return float(text.split()[0])
-    except (IndexError, ValueError):
-        return 0.0
+    return as_float(as_dict(found.get("statsMinute")).get("tps"))
 
 
 async def _versions(call: Call, groups: list[str], table: dict[str, str]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ __all__ = [
     "pretty",
     "queue_text",
     "ranked",
-    "real",
     "text",
     "time_ms",
     "topic_text",
@@ -60,11 +59,6 @@ def text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(text, value))}]"
     return str(value)
-
-
-def real(value: Any) -> float:
-    """Returns a number, 0 for anything else."""
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def mapping_text(values: Mapping[Any, Any]) -> str:

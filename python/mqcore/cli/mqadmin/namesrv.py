@@ -1,10 +1,8 @@
 """mqadmin's commands about name servers: their settings, their KV table, write permissions."""
 
-from collections.abc import Sequence
-
 from mqcore.cli.mqadmin.call import Call
+from mqcore.cli.mqadmin.settings import print_settings
 from mqcore.cli.mqadmin.topics import ORDER_CONF
-from mqcore.config import parse_properties
 from mqcore.errors import MQError
 from mqcore.remoting import RequestCode
 
@@ -13,15 +11,10 @@ __all__ = [
     "config",
     "delete_kv",
     "order_conf",
-    "print_settings",
     "put_kv",
-    "settings_at",
     "update_config",
     "wipe_write_perm",
 ]
-
-# How settings are shown: the widest official key has 50 characters.
-SETTING_FORMAT = "%-50s=  %s"
 
 
 async def put_kv(call: Call) -> None:
@@ -94,24 +87,6 @@ async def _change_perm(call: Call, code: RequestCode, verb: str, field: str) -> 
 async def config(call: Call) -> None:
     """Prints the settings of every name server."""
     await print_settings(call, call.servers.name_servers, RequestCode.GET_NAMESRV_CONFIG)
-
-
-async def print_settings(call: Call, addresses: Sequence[str], code: int) -> None:
-    """Prints the settings of servers, one after the other; `code` is the request for them."""
-    given = {}
-    for address in addresses:
-        given[address] = await settings_at(call, address, code)
-        call.out.line(f"============{address}============")
-        for key, value in given[address].items():
-            call.out.row(SETTING_FORMAT, key, value)
-    call.out.give(given)
-
-
-async def settings_at(call: Call, address: str, code: int) -> dict[str, str]:
-    """Returns the settings of a server, by key in order; `code` is the request for them."""
-    body = (await call.servers.ask(address, code)).body
-    found = parse_properties(body.decode("utf-8", "replace"), address)
-    return {key: found[key] for key in sorted(found)}
 
 
 async def update_config(call: Call) -> None:

@@ -11,7 +11,7 @@ from mqcore.cli.mqadmin.groups import clients_of, connection_of
 from mqcore.cli.mqadmin.topics import groups_of
 from mqcore.errors import MQError
 from mqcore.model.queues import MessageQueue
-from mqcore.model.reading import as_dict, as_int, as_list, as_text
+from mqcore.model.reading import as_dict, as_float, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
 from mqcore.model.versions import version_name
@@ -78,7 +78,7 @@ def _progress(bodies: Iterable[Mapping[str, Any]]) -> Progress:
             found = as_dict(row)
             names = ("brokerOffset", "consumerOffset", "pullOffset", "lastTimestamp")
             states[queue] = QueueState(*(as_int(found.get(name)) for name in names))
-        per_s += java.real(body.get("consumeTps"))
+        per_s += as_float(body.get("consumeTps"))
     return Progress({queue: states[queue] for queue in java.ranked(states)}, per_s)
 
 
@@ -338,7 +338,7 @@ async def _counted(
         )
         if answer.code == ResponseCode.SUCCESS:
             found = parse_object(answer.body)
-            per_s += java.real(as_dict(found.get("statsMinute")).get("tps"))
+            per_s += as_float(as_dict(found.get("statsMinute")).get("tps"))
             day += day_sum(found)
     return per_s, day
 

@@ -17,7 +17,7 @@ from mqcore.errors import MQError, NoRouteError
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
-from mqcore.remoting import Client, RequestCode
+from mqcore.remoting import Client, RequestCode, ResponseCode
 
 __all__ = ["Servers"]
 
@@ -187,11 +187,14 @@ class Servers:
         Raises:
             NoRouteError: No name server knows it.
         """
-        # The check of the name, and the error that names what to do.
-        await self._transport.route(topic)
         answer = await self.look_up(
-            RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic, "acceptStandardJsonOnly": True}
+            RequestCode.GET_ROUTEINFO_BY_TOPIC,
+            {"topic": topic, "acceptStandardJsonOnly": True},
+            fine=(ResponseCode.TOPIC_NOT_EXIST,),
         )
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            # For the error that names what to do.
+            await self._transport.route(topic)
         return parse_object(answer.body)
 
     async def brokers_of(self, topic: str) -> dict[str, str]:

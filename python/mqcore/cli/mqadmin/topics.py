@@ -12,7 +12,7 @@ from mqcore.errors import MQError, UsageError
 from mqcore.model.allocation import Averagely
 from mqcore.model.attributes import AttributeFaultError, parse_changes
 from mqcore.model.queues import MessageQueue
-from mqcore.model.reading import as_dict, as_int, as_list, as_text
+from mqcore.model.reading import as_dict, as_float, as_int, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse
 from mqcore.model.topics import DLQ_PREFIX, PERM_READ, RETRY_PREFIX
 from mqcore.remoting import RequestCode, ResponseCode
@@ -234,7 +234,7 @@ async def status(call: Call) -> None:
     for address in (await call.servers.brokers_of(call.text("c") or topic)).values():
         found = await call.servers.json(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
         rows |= queue_table(found.get("offsetTable"))
-        rate += 0.0 if call.has("c") else java.real(found.get("topicPutTps"))
+        rate += 0.0 if call.has("c") else as_float(found.get("topicPutTps"))
     if not rows:
         raise MQError(f"topic {topic} has no queues that report their offsets")
     if not call.has("c"):

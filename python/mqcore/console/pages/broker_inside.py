@@ -10,10 +10,8 @@ from mqcore.admin import BrokerSetting, FilePart, Occupied
 from mqcore.config.keys import Program, keys_of
 from mqcore.console.asking import BrokerAt
 from mqcore.console.charts import strip
-from mqcore.console.history import first_number
 from mqcore.console.views import Asked
-from mqcore.errors import ResponseError
-from mqcore.remoting import ResponseCode
+from mqcore.model.reading import first_number
 
 __all__ = ["memory_tab", "settings_tab", "store_tab"]
 
@@ -35,9 +33,15 @@ _LOG: Final = "commitlog"
 
 async def settings_tab(asked: Asked, at: BrokerAt) -> dict[str, Any]:
     """Returns the settings of a broker, as far as the filter wants them."""
-    asks = asked.questions
-    found = await asks.ask(at.address, "settings", lambda: _settings(asked, at.address))
-    rows, has_sources = found or ([], False)
+    asks, admin = asked.questions, asked.questions.admin
+    rows = await asks.ask_if_known(
+        at.address, "settings", lambda: admin.brokers.settings(at.address)
+    )
+    has_sources = rows is not None
+    if rows is None and not asks.is_silent(at.address):
+        known = await asks.ask(at.address, "settings", lambda: admin.brokers.config(at.address))
+        rows = _beside_table(known or {})
+    rows = rows or []
     text, only = asked.query.get("q", "").strip().lower(), asked.query.get("only", "")
     shown = [
         {
@@ -58,17 +62,6 @@ async def settings_tab(asked: Asked, at: BrokerAt) -> dict[str, Any]:
         and (only != _LIVE or row.is_live)
     ]
     return {"settings": shown, "of": len(rows), "has_sources": has_sources, "only": only}
-
-
-async def _settings(asked: Asked, address: str) -> tuple[list[BrokerSetting], bool]:
-    """Returns the settings, and whether the broker itself reported their sources."""
-    admin = asked.questions.admin
-    try:
-        return await admin.brokers.settings(address), True
-    except ResponseError as error:
-        if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            raise
-    return _beside_table(await admin.brokers.config(address)), False
 
 
 def _beside_table(settings: Mapping[str, str]) -> list[BrokerSetting]:
@@ -98,18 +91,10 @@ def _beside_table(settings: Mapping[str, str]) -> list[BrokerSetting]:
 
 
 async def _occupied(asked: Asked, at: BrokerAt) -> Occupied | None:
-    """Returns what a broker occupies; None where it does not report that."""
-
-    async def work() -> tuple[Occupied | None]:
-        try:
-            return (await asked.questions.admin.brokers.memory(at.address),)
-        except ResponseError as error:
-            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-        return (None,)
-
-    found = await asked.questions.ask(at.address, "memory", work)
-    return found[0] if found else None
+    asks = asked.questions
+    return await asks.ask_if_known(
+        at.address, "memory", lambda: asks.admin.brokers.memory(at.address)
+    )
 
 
 async def memory_tab(asked: Asked, at: BrokerAt) -> dict[str, Any]:

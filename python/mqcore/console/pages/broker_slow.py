@@ -2,29 +2,31 @@
 
 from typing import Any, Final
 
-from mqcore.admin import RequestStage, SlowRequest, SlowRequests
+from mqcore.admin import RequestStage, SlowRequest
 from mqcore.console.asking import BrokerAt
 from mqcore.console.views import Asked
-from mqcore.errors import ResponseError
-from mqcore.remoting import ResponseCode
 
 __all__ = ["slow_tab"]
 
 _SHOWN_MAX: Final = 50
+_ASKED_MAX: Final = 500
 _KINDS: Final = ("send", "pull", "other")
 # Every stage has a colour of its own; the order is that in which a request passes them.
-STAGES: Final = (
-    *("waited", "appended", "flushed", "replicated"),
-    *("held", "read", "executed", "answered"),
-)
+STAGES: Final = ("waited", "appended", "flushed", "replicated", "read", "executed", "answered")
+# For how long a pull was held is no part of the time that it took.
+_HELD: Final = "held"
 _WIDTH: Final = 1_000
 
 
 async def slow_tab(asked: Asked, at: BrokerAt) -> dict[str, Any]:
     """Returns the slowest requests of a broker, and how long each stage takes."""
     kind = asked.query.get("kind", "")
-    found = await asked.questions.ask(at.address, "slow requests", lambda: _asked(asked, at))
-    slow = found[0] if found else None
+    asks = asked.questions
+    slow = await asks.ask_if_known(
+        at.address,
+        "slow requests",
+        lambda: asks.admin.brokers.slow_requests(at.address, limit=_ASKED_MAX),
+    )
     if slow is None:
         return {"slow": None}
     top = max((each.total_us for each in slow.requests), default=0)
@@ -42,25 +44,16 @@ async def slow_tab(asked: Asked, at: BrokerAt) -> dict[str, Any]:
     }
 
 
-async def _asked(asked: Asked, at: BrokerAt) -> tuple[SlowRequests | None]:
-    """Returns the answer; None in it where the broker does not know the question."""
-    try:
-        found = await asked.questions.admin.brokers.slow_requests(at.address, limit=_SHOWN_MAX * 10)
-    except ResponseError as error:
-        if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            raise
-        return (None,)
-    return (found,)
-
-
 def _row(request: SlowRequest, top_us: int) -> dict[str, Any]:
     """Returns a request with its stages as pieces of a bar; the longest is as wide as it."""
     pieces, x = [], 0.0
     for name, took_us in request.stages.items():
+        if name == _HELD:
+            continue
         width = took_us * _WIDTH / top_us if top_us else 0.0
         pieces.append(
             {"name": name, "us": took_us, "x": round(x, 1), "width": round(width, 1)}
-            | {"colour": STAGES.index(name) if name in STAGES else len(STAGES)}
+            | {"colour": _colour(name)}
         )
         x += width
     return {
@@ -69,6 +62,7 @@ def _row(request: SlowRequest, top_us: int) -> dict[str, Any]:
         "response": request.response,
         "kind": request.kind,
         "total_us": request.total_us,
+        "held_us": request.stages.get(_HELD),
         "pieces": pieces,
         "peer": request.peer,
         "topic": request.topic,
@@ -80,11 +74,15 @@ def _row(request: SlowRequest, top_us: int) -> dict[str, Any]:
     }
 
 
+def _colour(name: str) -> int:
+    return STAGES.index(name) if name in STAGES else len(STAGES)
+
+
 def _stage(stage: RequestStage) -> dict[str, Any]:
     return {
         "kind": stage.kind,
         "stage": stage.stage,
-        "colour": STAGES.index(stage.stage) if stage.stage in STAGES else len(STAGES),
+        "colour": _colour(stage.stage),
         "count": stage.count,
         "mean_us": stage.sum_us / stage.count,
         "p50_us": stage.p50_us,

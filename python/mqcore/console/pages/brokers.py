@@ -5,11 +5,12 @@ from typing import Any, Final
 
 from mqcore.admin.cluster_facts import clock_of
 from mqcore.console.asking import BrokerAt
-from mqcore.console.history import Series, first_number
+from mqcore.console.history import Series
 from mqcore.console.kinds import is_system_group
 from mqcore.console.pages.broker_inside import memory_tab, settings_tab, store_tab
 from mqcore.console.pages.broker_slow import slow_tab
 from mqcore.console.views import Asked, InputError, View, url
+from mqcore.model.reading import first_number
 
 __all__ = ["broker", "broker_of", "brokers"]
 
@@ -88,12 +89,12 @@ async def broker_of(asked: Asked) -> BrokerAt:
 async def broker(asked: Asked) -> View:
     """Returns one broker."""
     at, asks, admin = await broker_of(asked), asked.questions, asked.questions.admin
-    tab = asked.query.get("tab", TABS[0])
+    tab = asked.choice("tab", TABS)
     runtime = await asks.ask(at.address, "figures", lambda: admin.brokers.runtime(at.address))
     data: dict[str, Any] = _row(asked, at, runtime)
     history = asked.history
     data |= {
-        "tab": tab if tab in TABS else TABS[0],
+        "tab": tab,
         "tabs": TABS,
         "into_spark": history.into.get(at.address, Series()).line,
         "out_spark": history.out.get(at.address, Series()).line,

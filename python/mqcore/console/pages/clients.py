@@ -14,8 +14,7 @@ KINDS: Final = ("producers", "consumers")
 async def clients(asked: Asked) -> View:
     """Returns clients of one kind; of consumers those of the groups of this page."""
     query = asked.query
-    kind = query.get("kind", KINDS[0])
-    kind = kind if kind in KINDS else KINDS[0]
+    kind = asked.choice("kind", KINDS)
     text = query.get("q", "").strip().lower()
     rows = await (_producers(asked) if kind == "producers" else _consumers(asked, text))
     matching = [

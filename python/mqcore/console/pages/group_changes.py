@@ -7,15 +7,15 @@ from typing import Final
 
 from mqcore.admin import LATEST_MS, GroupConfig
 from mqcore.admin.moves import shifted, targets_of_time
+from mqcore.console.inputs import named_queue, number_within, time_of
 from mqcore.console.users import Role
 from mqcore.console.views import Asked, Change, Done, InputError, Plan, command, url
 from mqcore.errors import MQError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.topics import group_fault
 
-__all__ = ["CHANGES", "time_of"]
+__all__ = ["CHANGES"]
 
-_QUEUE: Final = re.compile(r"(.+):(\d{1,9})")
 _STEPS: Final = re.compile(r"-?\d{1,12}")
 _LONG: Final = re.compile(r"\d{1,18}")
 _RETRIES_MAX: Final = 10_000
@@ -30,10 +30,7 @@ def _group(asked: Asked) -> str:
 
 
 def _retries(asked: Asked) -> int:
-    text = asked.form.get("retries", "16").strip()
-    if not text.isdecimal() or int(text[:9]) > _RETRIES_MAX:
-        raise InputError(f"retries: a number from 0 to {_RETRIES_MAX} is expected")
-    return int(text)
+    return number_within(asked.form, "retries", "16", 0, _RETRIES_MAX)
 
 
 async def _plan_create(asked: Asked) -> Plan:
@@ -135,21 +132,6 @@ async def _delete(asked: Asked) -> Done:
     return Done(f"group {name} was deleted", url("groups"))
 
 
-def time_of(text: str) -> int:
-    """Returns the time that a form names: UTC, as `2024-05-01T10:00`, or Unix ms."""
-    text = text.strip()
-    if _LONG.fullmatch(text):
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InputError(
-            f"time {text[:100]!r}: such as 2024-05-01T10:00 (UTC) is expected"
-        ) from error
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return int(at.timestamp() * 1_000)
-
-
 class _Move:
     """A reset as a form wants it: where to, and the same as words of a command line."""
 
@@ -197,10 +179,7 @@ class _Move:
     def _queue(self, text: str) -> MessageQueue | None:
         if not text or self.to not in ("by", "offset"):
             return None
-        found = _QUEUE.fullmatch(text)
-        if found is None:
-            raise InputError(f"queue {text[:100]!r}: BROKER:ID is expected")
-        return MessageQueue(self.topic, found[1], int(found[2]))
+        return named_queue(self.topic, text)
 
     async def targets(
         self, asked: Asked, before: dict[MessageQueue, int]

@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 from mqcore.admin import GroupConnections, GroupProgress
+from mqcore.console.inputs import queue_text
 from mqcore.console.kinds import is_system_group
 from mqcore.console.listing import listed
 from mqcore.console.views import Asked, InputError, View, url
-from mqcore.model.queues import MessageQueue
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
 
 __all__ = ["group", "groups", "member"]
@@ -100,7 +100,7 @@ async def _online(asked: Asked, name: str) -> tuple[GroupConnections | None]:
 async def group(asked: Asked) -> View:
     """Returns one group."""
     name, asks = asked.parts["group"], asked.questions
-    tab = asked.query.get("tab", TABS[0])
+    tab = asked.choice("tab", TABS)
     configs = (await asks.groups()).get(name, {})
     progress = (await asks.progress()).get(name)
     found = await asks.ask("brokers", "members", lambda: _online(asked, name))
@@ -123,7 +123,7 @@ async def group(asked: Asked) -> View:
     oldest = max((each for each in waits.values() if each is not None), default=None)
     data: dict[str, Any] = {
         "group": name,
-        "tab": tab if tab in TABS else TABS[0],
+        "tab": tab,
         "tabs": TABS,
         "lag": lag_of(progress),
         "oldest_ms": oldest
@@ -164,14 +164,11 @@ async def _waiting_ms(asked: Asked, progress: GroupProgress) -> dict[str, int | 
         addresses, "next message", lambda queue: asks.admin.messages.at(queue, offsets[queue], 1)
     )
     return {
-        queue_text(queue): asked.now_ms - rows[0].store_timestamp_ms if rows else None
+        f"{queue.topic} {queue_text(queue)}": asked.now_ms - rows[0].store_timestamp_ms
+        if rows
+        else None
         for queue, rows in found.items()
     }
-
-
-def queue_text(queue: MessageQueue) -> str:
-    """Returns a queue as one text."""
-    return f"{queue.topic} {queue.broker_name}:{queue.queue_id}"
 
 
 async def member(asked: Asked) -> View:

@@ -1,6 +1,5 @@
 """Messages: found by id, key, offset or time; one with its body; consumed again, copied."""
 
-import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -8,8 +7,8 @@ from mqcore.admin.messages import located
 from mqcore.client.message import Message as OutMessage
 from mqcore.client.properties import RESERVED
 from mqcore.console.bodies import FORMS, detail, summary
+from mqcore.console.inputs import named_queue, queue_text, time_of
 from mqcore.console.listing import whole_of
-from mqcore.console.pages.group_changes import time_of
 from mqcore.console.users import Role
 from mqcore.console.views import Asked, Change, Done, InputError, Plan, View, command, url
 from mqcore.errors import NoRouteError
@@ -22,7 +21,6 @@ _WAYS: Final = ("id", "key", "offset", "time")
 _SHOWN_MAX: Final = 50
 # What a broker gives for one question about a key.
 _KEY_MAX: Final = 64
-_QUEUE: Final = re.compile(r"(.+):(\d{1,9})")
 _GROUPS_MAX: Final = 20
 # A broker waits for a client for 10 s.
 _CONSUME_S: Final = 12.0
@@ -31,8 +29,7 @@ _CONSUME_S: Final = 12.0
 async def messages(asked: Asked) -> View:
     """Returns the search, and what was found where something was asked for."""
     query, asks = asked.query, asked.questions
-    way = query.get("by", "id")
-    way = way if way in _WAYS else "id"
+    way = asked.choice("by", _WAYS)
     data: dict[str, Any] = {
         "by": way,
         "ways": _WAYS,
@@ -88,16 +85,17 @@ async def message_of(asked: Asked, offset_id: str) -> Message:
 
 
 async def _by_offset(asked: Asked, topic: str, data: dict[str, Any]) -> list[dict[str, Any]]:
-    found = _QUEUE.fullmatch(asked.query.get("queue", "").strip())
-    if found is None:
-        raise InputError("queue: BROKER:ID is expected, such as broker-a:3")
+    queue = named_queue(topic, asked.query.get("queue", ""))
     offset = whole_of(asked.query.get("offset"), 0, 0, 2**62)
-    queue = MessageQueue(topic, found[1], int(found[2]))
     rows = await asked.questions.admin.messages.at(queue, offset, 32)
     if len(rows) == 32:
         data["cut"] = "32 messages from this offset"
         data["next"] = url(
-            "messages", by="offset", topic=topic, queue=found[0], offset=rows[-1].queue_offset + 1
+            "messages",
+            by="offset",
+            topic=topic,
+            queue=queue_text(queue),
+            offset=rows[-1].queue_offset + 1,
         )
     return [summary(each, queue.broker_name) for each in rows]
 
@@ -132,9 +130,8 @@ async def _by_time(asked: Asked, topic: str, data: dict[str, Any]) -> list[dict[
 
 async def message(asked: Asked) -> View:
     """Returns one message: by the id of its broker."""
-    form = asked.query.get("form", "auto")
     found = await message_of(asked, asked.parts["id"])
-    data = detail(found, form if form in FORMS else "auto")
+    data = detail(found, asked.choice("form", FORMS))
     data |= {
         "forms": FORMS,
         "download": url("messages", asked.parts["id"], "body"),
@@ -182,17 +179,8 @@ async def _plan_consume(asked: Asked) -> Plan:
         command(
             asked,
             (
-                "queryMsgById",
-                "-t",
-                found.topic,
-                "-i",
-                found.message_id,
-                "-g",
-                group,
-                "-d",
-                client,
-                "-s",
-                "true",
+                *("queryMsgById", "-t", found.topic, "-i", found.message_id),
+                *("-g", group, "-d", client, "-s", "true"),
             ),
             tool="mqadmin",
         ),
@@ -255,7 +243,7 @@ async def _plan_copy(asked: Asked) -> Plan:
 
 async def _copy(asked: Asked) -> Done:
     sent = await asked.sending.send(await _copy_of(asked))
-    queue = f"{sent.queue.broker_name}:{sent.queue.queue_id}"
+    queue = queue_text(sent.queue)
     return Done(
         f"sent as {sent.message_id} to {queue}, offset {sent.queue_offset}",
         url("messages", by="offset", topic=sent.queue.topic, queue=queue, offset=sent.queue_offset),

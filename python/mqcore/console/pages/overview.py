@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mqcore.admin import GroupProgress
-from mqcore.console.history import first_number
 from mqcore.console.kinds import is_system_group
 from mqcore.console.views import Asked, View, url
+from mqcore.model.reading import first_number
 from mqcore.model.topics import DLQ_PREFIX
 
 __all__ = ["overview"]

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mqcore.admin import TopicConfig
 from mqcore.client.message import Message
+from mqcore.console.inputs import number_within
 from mqcore.console.kinds import OF_USERS
 from mqcore.console.users import Role
 from mqcore.console.views import Asked, Change, Done, InputError, Plan, command, url
@@ -72,9 +73,7 @@ def _wanted(asked: Asked, name: str) -> _Wanted:
     fault = topic_fault(name)
     if fault is not None:
         raise InputError(f"topic {name[:200]!r}: {fault}")
-    queues = form.get("queues", "8").strip()
-    if not queues.isdecimal() or not 1 <= int(queues[:9]) <= _QUEUES_MAX:
-        raise InputError(f"queues: a number from 1 to {_QUEUES_MAX} is expected")
+    queues = number_within(form, "queues", "8", 1, _QUEUES_MAX)
     perm = form.get("perm", "rw")
     if perm not in _PERMISSIONS:
         raise InputError(f"permission: one of {', '.join(_PERMISSIONS)} is expected")

@@ -9,7 +9,7 @@ from mqcore.console.listing import Listing, listed
 from mqcore.console.views import Asked, InputError, View, url
 from mqcore.model.topics import perm_text
 
-__all__ = ["topic", "topics"]
+__all__ = ["live", "topic", "topics"]
 
 # A topic with what it is for and its configurations by broker.
 _Known: TypeAlias = tuple[str, str, Mapping[str, TopicConfig]]
@@ -97,7 +97,7 @@ async def _measure(asked: Asked, listing: Listing[dict[str, Any]]) -> None:
 async def topic(asked: Asked) -> View:
     """Returns one topic."""
     name, asks = asked.parts["topic"], asked.questions
-    admin, tab = asks.admin, asked.query.get("tab", TABS[0])
+    admin, tab = asks.admin, asked.choice("tab", TABS)
     configs = (await asks.topics()).get(name)
     if configs is None:
         # It may be newer than the table that is kept.
@@ -108,7 +108,7 @@ async def topic(asked: Asked) -> View:
     deciders = await asks.deciders()
     data: dict[str, Any] = {
         **_row(name, configs, server_names(await asks.cluster())),
-        "tab": tab if tab in TABS else TABS[0],
+        "tab": tab,
         "tabs": TABS,
         "configs": [
             {
@@ -168,3 +168,10 @@ async def _groups(asked: Asked, name: str) -> list[dict[str, Any]]:
         }
         for group in sorted(names | set(online or ()))
     ]
+
+
+async def live(asked: Asked) -> View:
+    """Returns the page on which a topic's messages appear as they come; `live.py` streams them."""
+    name = asked.parts["topic"]
+    filters = {each: asked.query.get(each, "") for each in ("tag", "text", "sql")}
+    return View("live.html", f"Live: {name}", {"topic": name, **filters})
