@@ -165,8 +165,7 @@ impl World {
                 self.note_ended(broker, &why)?;
                 let is_hopeless = why.contains(NOTHING_STAYS);
                 if is_hopeless || !self.is_faulty && why.contains("no epoch of the master") {
-                    self.empty(broker)?;
-                    return self.forget_id(broker);
+                    return self.empty(broker);
                 }
                 let retry_ms = self.options.retry_ms;
                 self.plan(retry_ms, Event::Connect(broker, opening));
@@ -191,12 +190,14 @@ impl World {
             TOO_FAR_BEHIND,
             NOTHING_STAYS,
         ];
-        let is_plain = is_silence || plain.iter().any(|plain| why.contains(plain));
+        // Somebody removed what a slave that was behind was about to get.
+        let is_removed = why.contains("our log has nothing at") && self.count.removed > 0;
+        let is_plain = is_silence || is_removed || plain.iter().any(|plain| why.contains(plain));
         demand!(is_plain, "a link of broker {broker} ended: {why}");
         Ok(())
     }
 
-    /// A slave asks for what its master has removed: a person has it filled anew, by another id.
+    /// A slave asks for what its master has removed.
     fn note_too_far_behind(&mut self, master: usize, address: &str, why: &str) -> Checked {
         if !why.contains(TOO_FAR_BEHIND) {
             return Ok(());
@@ -224,14 +225,7 @@ impl World {
             "the log of broker {slave} ends at {end}, and its master's begins at {start}: {why}"
         );
         self.count.too_far_behind += 1;
-        self.empty(slave)?;
-        self.forget_id(slave)
-    }
-
-    /// With a log its id is set aside.
-    fn forget_id(&mut self, broker: usize) -> Checked {
-        self.nodes[broker].identity = None;
-        self.note_holders()
+        self.empty(slave)
     }
 
     /// Something that the other threads of a store do.

@@ -150,11 +150,13 @@ impl World {
             .map(|_| ())
     }
 
-    /// A log that has no epoch in common with its master's is filled anew: a person does what the reason of
-    /// its link asks for.
+    /// A log that has nothing in common with its master's, or that asks for what its master has removed, is
+    /// filled anew: a person does what the reason of its link asks for. With the log its id is set aside.
     pub(crate) fn empty(&mut self, broker: usize) -> Checked {
         self.trace
             .line(|| format!("a person empties the store of broker {broker}"));
+        self.nodes[broker].identity = None;
+        self.note_holders()?;
         self.ledger.emptied(broker)?;
         self.count.emptied += 1;
         self.renew_disk(broker)

@@ -219,12 +219,16 @@ impl Ledger {
         self.check_holders(&format!("broker {broker} has lost its disk"))
     }
 
-    /// A person has emptied the store of a broker: nothing in it was promised.
+    /// A person has emptied the store of a broker, whose id was set aside: what was promised in it is with
+    /// another one.
     pub(crate) fn emptied(&mut self, broker: usize) -> Checked {
         let agrees = self.copies[broker].agrees;
+        let others = self.copies.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != broker);
+        let elsewhere = others.map(|(_, copy)| copy.agrees).max().unwrap_or(0);
         demand!(
-            agrees == 0 || !self.holders.contains(&broker),
-            "the store of broker {broker} is to be emptied, and has promised {agrees}"
+            agrees <= elsewhere && !self.holders.contains(&broker),
+            "the store of broker {broker} is to be emptied, and has promised {agrees}; others have {elsewhere}"
         );
         self.copies[broker] = Copy::default();
         Ok(())
