@@ -31,10 +31,11 @@ impl Offsets {
         let request = request(self.around.client, &command);
         let mut cx = self.around.context();
         let released = &mut self.released;
-        let release = |_cx: &_, group: &str, topic: &str, queue_id| {
-            released.push((group.to_owned(), topic.to_owned(), queue_id));
-        };
-        self.processor.process(&mut cx, &request, self.how, release)
+        let how = self.how;
+        self.processor
+            .process(&mut cx, &request, how, |_cx, group, topic, queue_id| {
+                released.push((group.to_owned(), topic.to_owned(), queue_id));
+            })
     }
 
     /// Code, remark and offset of the answer to a request that is answered at once.
