@@ -29,6 +29,7 @@ def test_sends_and_pulls_are_there_with_their_stages(tmp_path: Path, reactors: s
         async with live(tmp_path, mqcoreReactors=reactors) as client:
             await client.create("t")
             expect(await client.send("t", b"one"), client.address)
+            await client.settled()
             expect(await client.pull("t", 0), client.address)
             held = asyncio.create_task(client.pull("t", 1, wait_ms=20_000))
             await asyncio.sleep(0)

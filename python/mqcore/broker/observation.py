@@ -385,8 +385,10 @@ def _deduplication_rows(fast_path: Mapping[str, int]) -> dict[str, Rows]:
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    # The loop may add a reason while this thread looks: a copy is made in one step.
-    return dict(Counter(one) + Counter(dict(other)))
+    # The loop may add a reason while this thread looks: a copy is made in one step. What is zero
+    # stays: a counter that begins above it shows no increase.
+    more = dict(other)
+    return {name: one.get(name, 0) + more.get(name, 0) for name in (*one, *more)}
 
 
 def _of_kind(fast_path: Mapping[str, int], kind: str) -> dict[str, int]:
