@@ -323,7 +323,7 @@ def _disk_rows(state: BrokerState) -> dict[str, Rows]:
 
 
 def _process_rows(state: BrokerState) -> dict[str, Rows]:
-    """Returns what the kernel says of the process; nothing where it does not."""
+    """Returns what the kernel has of the process; nothing where it does not."""
     times = os.times()
     rows: dict[str, Rows] = {
         "mqcore_process_cpu_seconds_total": _one(times.user + times.system),
