@@ -65,9 +65,13 @@ def _measured(
     broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert broker.stdout is not None
+        printed = ""
         for line in broker.stdout:
+            printed += line
             if " ready on " in line:
                 break
+        else:
+            sys.exit(printed)
         address = f"127.0.0.1:{port}"
         costs: dict[bool, list[float]] = {True: [], False: []}
         rates: dict[bool, list[float]] = {True: [], False: []}

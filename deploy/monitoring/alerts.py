@@ -200,7 +200,7 @@ ALERTS = (
     ),
     Alert(
         "TimersLate",
-        # In seconds, whatever the name says.
+        # In seconds, whatever the name.
         "{rocketmq_timer_dequeue_latency_milliseconds} > 5",
         "10m",
         "ticket",

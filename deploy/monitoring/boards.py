@@ -17,7 +17,7 @@ class Panel:
         unit: Of its values, as Grafana names units.
         queries: Expressions with the names of their series.
         kind: `timeseries`, `stat` or `table`.
-        words: What it shows, where the title does not say so.
+        words: What it shows, where the title does not show it.
     """
 
     title: str
@@ -373,7 +373,7 @@ LATER = Board(
             "How late timers are",
             "s",
             (("{rocketmq_timer_dequeue_latency_milliseconds}", "{{node_id}}"),),
-            words="In seconds, whatever the name says, as officially.",
+            words="In seconds, whatever the name, as officially.",
         ),
         Panel(
             "For how long messages are to wait, p95",

@@ -102,7 +102,7 @@ def test_what_is_beyond_the_bound_is_summed_up_and_counted() -> None:
     assert "mqcore_series_left_out" not in found
     found = samples({name: rows_of(range(100))}, bound)
     topics = {row["topic"]: number for row, number in found[name]}
-    # Those that were shown before stay, but for one that makes room for the sum.
+    # Those that were shown before stay, but for one that gives way to the sum.
     assert len(topics) in (10, 11)
     assert topics[OTHER] + sum(n for t, n in topics.items() if t != OTHER) == sum(range(100))
     left_out = found["mqcore_series_left_out"]

@@ -29,6 +29,7 @@ def test_sends_and_pulls_are_there_with_their_stages(tmp_path: Path, reactors: s
         async with live(tmp_path, mqcoreReactors=reactors) as client:
             await client.create("t")
             expect(await client.send("t", b"one"), client.address)
+            await client.settled()
             expect(await client.pull("t", 0), client.address)
             held = asyncio.create_task(client.pull("t", 1, wait_ms=20_000))
             await asyncio.sleep(0)
@@ -61,7 +62,7 @@ def test_sends_and_pulls_are_there_with_their_stages(tmp_path: Path, reactors: s
     asyncio.run(work())
 
 
-def test_a_send_that_waits_for_its_sync_says_for_how_long(tmp_path: Path) -> None:
+def test_a_send_that_waits_for_its_sync_has_the_time_of_it(tmp_path: Path) -> None:
     async def work() -> None:
         async with live(tmp_path, flushDiskType="SYNC_FLUSH") as client:
             await client.create("t")
@@ -73,7 +74,7 @@ def test_a_send_that_waits_for_its_sync_says_for_how_long(tmp_path: Path) -> Non
     asyncio.run(work())
 
 
-def test_nothing_is_timed_where_the_setting_says_so(tmp_path: Path) -> None:
+def test_nothing_is_timed_where_the_setting_forbids_it(tmp_path: Path) -> None:
     async def work() -> None:
         async with live(tmp_path, requestTimesEnable="false") as client:
             await client.create("t")

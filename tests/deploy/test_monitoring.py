@@ -15,6 +15,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -117,7 +118,7 @@ def test_every_alert_can_be_raised(alerts: list[Any], tmp_path: Path) -> None:
         labels = {"severity": alert.level, **alert.labels}
         raised = {"exp_labels": labels}
         calm = {"eval_time": "0m", "alertname": alert.name, "exp_alerts": []}
-        told = {
+        expected = {
             "eval_time": alert.at,
             "alertname": alert.name,
             "exp_alerts": [raised | {"exp_annotations": annotations(alert, labels)}],
@@ -127,7 +128,7 @@ def test_every_alert_can_be_raised(alerts: list[Any], tmp_path: Path) -> None:
             {
                 "interval": "1m",
                 "input_series": series,
-                "alert_rule_test": [told] if alert.wait == "0m" else [calm, told],
+                "alert_rule_test": [expected] if alert.wait == "0m" else [calm, expected],
             }
         )
     rules = str(HERE / "prometheus" / "alerts.yml")
@@ -200,7 +201,7 @@ def test_every_panel_shows_something_of_a_broker_under_load(
         for board, panel, expr in write.queries():
             concrete = re.sub(r"\$__rate_interval", "1m", expr)
             concrete = re.sub(r"\$(cluster|node_id|topic|consumer_group)", ".*", concrete)
-            if panel not in UNSEEN and not eventually(lambda e=concrete: asked(address, e), bool):
+            if panel not in UNSEEN and not eventually(partial(asked, address, concrete), bool):
                 empty.append((board, panel, concrete))
         assert empty == []
         # And of a broker that is well, nothing is raised that asks for somebody.

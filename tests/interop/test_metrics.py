@@ -29,7 +29,7 @@ matrix = pytest.mark.matrix
 LABELS_OF_OTEL = {"otel_scope_name"}
 # Official families that ours has not.
 NOT_OURS = {
-    "target_info": "of the OpenTelemetry library: it says nothing",
+    "target_info": "of the OpenTelemetry library: it is of no use",
     "otel_scope_info": "of the OpenTelemetry library: the name of its meter",
     "rocketmq_pop_buffer_scan_time_consume_milliseconds": (
         "no thread scans the pops that are open: each is looked at when it is due"
@@ -118,7 +118,7 @@ def test_every_official_family_is_ours_with_its_type_and_labels(
         if name in ours and ours[name] != seen
     }
     assert different == {}
-    # And what ours shows is what its table says.
+    # And what ours shows is what its table has.
     for name, seen in ours.items():
         family = FAMILIES[name]
         assert seen.kind == family.kind.value, name

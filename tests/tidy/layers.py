@@ -22,7 +22,7 @@ MODULES: Final[dict[str, Layers]] = {
     "bindings": (
         ("fast_path",),
         ("drained", "reports"),
-        ("connection", "consumer_offsets", "half_messages", "pops"),
+        ("connection", "consumer_offsets", "half_messages", "pops", "request_times"),
         ("reactors", "direct", "left", "handed"),
         ("locked", "timers", "units", "live_settings", "refill", "controller"),
         ("replication",),
@@ -36,7 +36,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("wire", "json", "columns", "state"),
         ("tls",),
         ("store_reports", "tables", "gil", "fork", "draft", "form", "parts"),
-        ("buffer", "policy_rows", "settings", "errors", "frozen"),
+        ("buffer", "policy_rows", "settings", "errors", "frozen", "bulk_text"),
     ),
     "reactor": (
         ("reactor",),
@@ -61,7 +61,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("fault",),
     ),
     "fast_path": (
-        ("locked", "numbers"),
+        ("locked", "numbers", "lags"),
         ("drain", "feed"),
         ("fast_path",),
         ("processors",),
@@ -76,7 +76,12 @@ MODULES: Final[dict[str, Layers]] = {
         ("holds", "refusals"),
         ("policy", "batches"),
         ("requests", "held", "parked", "bits", "gets"),
-        ("consumer_offsets", "half_counts", "properties", "moved", "output", "sql", "shape"),
+        (
+            *("consumer_offsets", "half_counts", "properties", "moved", "output", "sql", "shape"),
+            "exposition",
+        ),
+        ("traffic",),
+        ("times",),
         ("request_context", "codes", "turn", "mark", "shards", "bounds", "stats"),
     ),
     "engine": (

@@ -30,16 +30,16 @@ def percentile_us(counts: Sequence[int], share: float, max_us: int) -> int:
 
     Args:
         counts: How many took at most 1, 2, 4 us and so on, each without those before; the last
-            place has the rest.
+            bucket has the rest.
         share: Between 0 and 1.
         max_us: The longest; no percentile is above it.
     """
     wanted = share * sum(counts)
     if not wanted:
         return 0
-    for place, reached in enumerate(accumulate(counts[:-1])):
+    for bucket, reached in enumerate(accumulate(counts[:-1])):
         if reached >= wanted:
-            return min(1 << place, max_us)
+            return min(1 << bucket, max_us)
     return max_us
 
 
@@ -49,8 +49,8 @@ def spans_text(counts: Sequence[int]) -> str:
     A bucket counts in the span where it begins: spans end at other times than buckets.
     """
     sums = dict.fromkeys((name for name, _end in _SPANS), 0)
-    for place, count in enumerate(counts):
-        from_us = (1 << place) >> 1
+    for bucket, count in enumerate(counts):
+        from_us = (1 << bucket) >> 1
         ends = (name for name, end in _SPANS if end is None or from_us < end * _US_PER_MS)
         sums[next(ends)] += count
     return " ".join(f"[{name}]:{count}" for name, count in sums.items())

@@ -26,7 +26,7 @@ _MAKING_BOUNDS_MS: Final = (10, 100, 1_000, 3_000, 5_000)
 _FINISH_BOUNDS_S: Final = (5, 60, 600, 3_600, 43_200, 86_400)
 _DELAY_BOUNDS_S: Final = (60, 600, 3_600, 43_200, 86_400, 259_200)
 # Powers of two of a microsecond up to 16.8 s, as the fast path counts stages.
-_STAGE_BOUNDS_S: Final = tuple((1 << place) / 1_000_000 for place in range(25))
+_STAGE_BOUNDS_S: Final = tuple((1 << bucket) / 1_000_000 for bucket in range(25))
 
 
 class Kind(StrEnum):
@@ -187,7 +187,7 @@ _ROWS: Final = (
     _histogram(
         "rocketmq_finish_message_latency_milliseconds",
         "topic",
-        "From a half message to its commit: in seconds, whatever the name says, as officially",
+        "From a half message to its commit: in seconds, whatever the name, as officially",
         _FINISH_BOUNDS_S,
         unit="milliseconds",
     ),
@@ -272,7 +272,7 @@ _ROWS: Final = (
     _gauge(
         "rocketmq_pop_revive_lag_milliseconds",
         "queue_id",
-        "Check points that were not looked at: messages, whatever the name says, as officially",
+        "Check points that were not looked at: messages, whatever the name, as officially",
         unit="milliseconds",
     ),
     _gauge(

@@ -100,10 +100,10 @@ class SeriesBound:
             return rows, 0
         kept = self._kept.setdefault(family.name, set())
         kept.intersection_update(rows)
-        # One place is left for the sum.
-        room = self._series_max - (len(rows) > self._series_max)
+        # One series is left for the sum.
+        free = self._series_max - (len(rows) > self._series_max)
         for labels in rows:
-            if len(kept) >= room:
+            if len(kept) >= free:
                 break
             kept.add(labels)
         if len(kept) == len(rows):
@@ -189,7 +189,7 @@ def common_text(snapshot: Snapshot) -> str:
 
 
 def is_age(family: Family) -> bool:
-    """Whether of many values the greatest says something, and their sum does not."""
+    """Whether of many values the greatest is of use, and their sum does not."""
     return family.kind is Kind.GAUGE and family.unit in ("milliseconds", "seconds")
 
 

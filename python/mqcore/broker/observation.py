@@ -329,7 +329,7 @@ def _disk_rows(state: BrokerState) -> dict[str, Rows]:
 
 
 def _process_rows(state: BrokerState) -> dict[str, Rows]:
-    """Returns what the kernel says of the process; nothing where it does not."""
+    """Returns what the kernel has of the process; nothing where it does not."""
     times = os.times()
     rows: dict[str, Rows] = {
         "mqcore_process_cpu_seconds_total": _one(times.user + times.system),
@@ -396,8 +396,10 @@ def _deduplication_rows(fast_path: Mapping[str, int]) -> dict[str, Rows]:
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    # The loop may add a reason while this thread looks: a copy is made in one step.
-    return dict(Counter(one) + Counter(dict(other)))
+    # The loop may add a reason while this thread looks: a copy is made in one step. What is zero
+    # stays: a counter that begins above it shows no increase.
+    more = dict(other)
+    return {name: one.get(name, 0) + more.get(name, 0) for name in (*one, *more)}
 
 
 def _of_kind(fast_path: Mapping[str, int], kind: str) -> dict[str, int]:

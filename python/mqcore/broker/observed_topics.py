@@ -18,8 +18,8 @@ from mqcore.native import BulkFamily, BulkOrder, BulkText
 __all__ = ["Pieces", "bulk", "group_rows", "revive_rows", "timer_rows"]
 
 _MS_PER_S: Final = 1_000
-# A piece is copied in some ten microseconds.
-_PIECE_BYTES: Final = 65_536
+# A piece is copied and sent in some hundred microseconds.
+_PIECE_BYTES: Final = 131_072
 _LOCAL: Final = ("local", "disk")
 _Labels = tuple[str, ...]
 

@@ -12,7 +12,7 @@ from mqcore.remoting import RequestCode, ResponseCode
 
 __all__ = ["RequestDurations"]
 
-# Pairs of request and response code that are told apart.
+# Pairs of request and response code that are distinguished.
 _PAIRS_MAX: Final = 1_024
 _TOPICS: Final = frozenset(
     {RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST}

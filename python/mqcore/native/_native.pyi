@@ -1915,7 +1915,7 @@ class BulkText:
 
     Attributes:
         left_out: How many series of a family are in the sum of others, where there are some.
-        own_behind_ms: For how long the first message that the group told by itself has not read
+        own_behind_ms: For how long the first message that the group reported by itself has not read
             has been there, ms.
     """
 

@@ -14,7 +14,7 @@ class BulkFamily(NamedTuple):
         head: The lines before its samples.
         labels: The names of its own labels.
         bounds: Of a histogram: the ends of its buckets as they are written, without infinity.
-        is_age: Whether the greatest value stands for what has no series of its own, not the sum.
+        is_age: Whether the greatest value is shown for what has no series of its own, not the sum.
     """
 
     figure: str
@@ -37,7 +37,7 @@ class BulkOrder(NamedTuple):
         system_group_prefix: What names of others of them begin with.
         retry_prefix: What names of retry topics begin with.
         dead_letter_prefix: The same of topics of dead letters.
-        own_group: A group that is told by itself, and in no family.
+        own_group: A group that is reported by itself, and in no family.
         families: The families.
     """
 

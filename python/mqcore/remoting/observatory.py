@@ -160,5 +160,7 @@ async def _write(
         for piece in (page.body, *(page.rest or ())):
             writer.write(connection.send(h11.Data(data=piece)) or b"")
             await writer.drain()
+            # A drain waits only where much is unsent: others have their turn after each piece.
+            await asyncio.sleep(0)
         writer.write(connection.send(h11.EndOfMessage()) or b"")
     await writer.drain()

@@ -11,8 +11,6 @@ use mqcore_fast_path::traffic::Traffic;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::request_times::RequestTimes;
-
 /// How a family is written (`BulkFamily`).
 #[derive(FromPyObject)]
 pub(crate) struct BulkFamilyRow {
@@ -35,7 +33,7 @@ pub(crate) struct BulkOrderRow {
     system_group_prefix: String,
     retry_prefix: String,
     dead_letter_prefix: String,
-    /// A group that is told by itself.
+    /// A group that is reported by itself.
     own_group: String,
     families: Vec<BulkFamilyRow>,
 }
@@ -48,21 +46,9 @@ pub(crate) struct BulkText {
     /// How many series of a family are in the sum of others, where there are some.
     #[pyo3(get)]
     left_out: HashMap<String, usize>,
-    /// For how long the first message that the group told by itself has not read has been there, ms.
+    /// For how long the first message that the group reported by itself has not read has been there, ms.
     #[pyo3(get)]
     own_behind_ms: Option<u64>,
-}
-
-impl BulkText {
-    pub(crate) fn new(
-        (text, left_out, own_behind_ms): (Vec<u8>, HashMap<String, usize>, Option<u64>),
-    ) -> Self {
-        Self {
-            text,
-            left_out,
-            own_behind_ms,
-        }
-    }
 }
 
 #[pymethods]
@@ -206,23 +192,21 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
-    /// The text, how many rows of each family are in the sum of others, and how far the group that is told
-    /// by itself is behind.
-    ///
-    /// # Blocking
-    /// Reads the disk, for a tenth of a second at the most.
+    /// The text of these figures.
     pub(crate) fn text(
         &self,
-        times: &RequestTimes,
         order: &BulkOrderRow,
-    ) -> (Vec<u8>, HashMap<String, usize>, Option<u64>) {
-        let (traffic, groups) = (times.traffic(), times.groups());
-        let lags = times.lags_of(&groups);
+        (traffic, groups, lags): (&Traffic, &Groups, &[Lag]),
+    ) -> BulkText {
         let own = lags.iter().find(|lag| lag.group == order.own_group);
         let own_behind_ms = own.and_then(|lag| lag.behind_ms);
-        let mut out = Vec::new();
-        let figures = (&traffic, &groups, lags.as_slice());
-        let left_out = order.write(&mut self.bound.lock(), figures, &mut out);
-        (out, left_out, own_behind_ms)
+        let mut text = Vec::new();
+        let figures = (traffic, groups, lags);
+        let left_out = order.write(&mut self.bound.lock(), figures, &mut text);
+        BulkText {
+            text,
+            left_out,
+            own_behind_ms,
+        }
     }
 }

@@ -29,8 +29,7 @@ use crate::locked::{Home, LockedFastPath};
 use crate::reactors::{BrokerReactor, Mover, Reactors};
 use crate::wire::Command;
 
-/// Bytes given to a transport at once: what it cannot send it copies, so not too many; what is
-/// not given waits for another turn of the loop, so not too few.
+/// Bytes given to a transport at once: what it cannot send it copies, what is not given waits a turn.
 const TRANSPORT_BYTES: usize = 256 * 1024;
 
 /// Bytes of an unfinished frame from which on Python counts them, of a connection that has asked

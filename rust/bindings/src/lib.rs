@@ -9,6 +9,7 @@
 //! | `consumer_offsets` | the class over the consumer offsets of a fast path |
 //! | `half_messages` | the class over its half messages: their check, their counts |
 //! | `pops` | the class over its pops: rounds over check points, ordered pops |
+//! | `request_times` | the class over times of requests and what was stored and given |
 //! | `direct` | output written to a socket past the transport |
 //! | `left` | what a turn of a connection has left |
 //! | `handed` | a request that the fast path does not execute |
@@ -50,6 +51,7 @@
 //! | `settings` | settings of a store between Python and the engine |
 //! | `errors` | engine errors to exceptions |
 //! | `frozen` | results that cross as frozen classes |
+//! | `bulk_text` | metrics by topic and by group as text |
 
 use pyo3::prelude::*;
 
@@ -183,8 +185,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::request_times::{
-        GivenBack, RequestDuration, RequestTimes, SlowRequest, StageTimes, TimersMoved,
-        TopicSeconds, TopicTraffic,
+        GivenBack, RequestDuration, RequestTimes, SlowRequest, StageTimes, TopicSeconds,
+        TopicTraffic,
     };
     #[pymodule_export]
     use crate::settings::settings;
@@ -199,7 +201,7 @@ mod _native {
     #[pymodule_export]
     use crate::tables::{native_request_codes, sql_fault};
     #[pymodule_export]
-    use crate::timers::{NativeTimers, Ticked, TimedTopic, TimerProgress};
+    use crate::timers::{NativeTimers, Ticked, TimedTopic, TimerProgress, TimersMoved};
     #[pymodule_export]
     use crate::tls::ReplicationTls;
     #[pymodule_export]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mqcore_engine::clock::Clock;
 use mqcore_fast_path::consumer_offsets::offsets::SEPARATOR;
 use mqcore_fast_path::gets::Got;
-use mqcore_fast_path::lags::{Groups, Lag};
+use mqcore_fast_path::lags::Groups;
 use mqcore_fast_path::times::histogram::Durations;
 use mqcore_fast_path::times::slowest::Slow;
 use mqcore_fast_path::times::{
@@ -113,16 +113,6 @@ frozen! {
         finishes_sum: u64,
     }
 
-    /// Timed messages of a topic since the start.
-    TimersMoved {
-        /// The topic.
-        topic: String,
-        /// Entered.
-        entered: u64,
-        /// Delivered, or deleted before.
-        left: u64,
-    }
-
     /// What a group gave back of a topic.
     GivenBack {
         /// The group.
@@ -205,11 +195,7 @@ impl RequestTimes {
         }
     }
 
-    pub(crate) fn lags_of(&self, groups: &Groups) -> Vec<Lag> {
-        groups.lags(&self.fast_path.engine, &self.fast_path.clock)
-    }
-
-    pub(crate) fn groups(&self) -> Groups {
+    fn groups(&self) -> Groups {
         let mut offsets = Vec::new();
         let mut next = Some(0);
         while let Some(start) = next {
@@ -241,7 +227,7 @@ impl RequestTimes {
         }
     }
 
-    pub(crate) fn traffic(&self) -> Traffic {
+    fn traffic(&self) -> Traffic {
         let mut all = Traffic::default();
         for home in self.fast_path.homes() {
             // The sum is made while nobody waits.
@@ -390,7 +376,9 @@ impl RequestTimes {
     /// Metrics by topic and by group as text. Reads the disk, for a tenth of a second at the most.
     fn bulk_text(&self, py: Python<'_>, order: BulkOrderRow) -> BulkText {
         gil_call(py, Gil::Released, || {
-            BulkText::new(self.bulk.text(self, &order))
+            let (traffic, groups) = (self.traffic(), self.groups());
+            let lags = groups.lags(&self.fast_path.engine, &self.fast_path.clock);
+            self.bulk.text(&order, (&traffic, &groups, &lags))
         })
     }
 

@@ -16,12 +16,21 @@ use crate::errors::raised;
 use crate::fork::Origin;
 use crate::frozen::{frozen, shown};
 use crate::gil::{Gil, gil_call};
-use crate::request_times::TimersMoved;
 use crate::store::{Engine, NativeStore};
 
 type Inside = Timers<RealDisk, SystemClock>;
 
 frozen! {
+    /// Timed messages of a topic since the start.
+    TimersMoved {
+        /// The topic.
+        topic: String,
+        /// Entered.
+        entered: u64,
+        /// Delivered, or deleted before.
+        left: u64,
+    }
+
     /// What a call did.
     Ticked {
         /// Messages taken from the queue.

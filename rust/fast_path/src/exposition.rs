@@ -75,10 +75,10 @@ impl SeriesBound {
             let there: HashSet<&str> = rows.iter().map(|row| row.0.as_str()).collect();
             kept.retain(|labels| there.contains(labels.as_str()));
         }
-        // One place is left for the sum.
-        let room = max.saturating_sub(usize::from(rows.len() > max)).max(1);
+        // One series is left for the sum.
+        let free = max.saturating_sub(usize::from(rows.len() > max)).max(1);
         for (labels, _value) in &rows {
-            if kept.len() >= room {
+            if kept.len() >= free {
                 break;
             }
             kept.insert(labels.clone());
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn of_ages_the_greatest_stands_for_the_others() {
+    fn of_ages_the_greatest_is_shown_for_the_others() {
         let shape = Shape {
             is_age: true,
             ..shape(&[])

@@ -220,17 +220,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
                 true
             }
         };
-        self.end_step();
+        end_step(self);
         is_executed
-    }
-
-    /// What was begun at one time has been done: its answers, and what was stored and waits, have their
-    /// times.
-    pub(crate) fn end_step(&mut self) {
-        let delivery = &mut self.processors.delivery;
-        if let Some(us) = self.connections.times.end_step(delivery.has_parked()) {
-            delivery.mark_appended(us);
-        }
     }
 
     /// Keeps a request that is not finished.
@@ -402,5 +393,13 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.processors.waiting() + self.deferred.len()
+    }
+}
+
+/// What was begun at one time has been done: its answers, and what was stored and waits, have their times.
+pub(crate) fn end_step<D: Disk, C: Clock>(path: &mut FastPath<D, C>) {
+    let delivery = &mut path.processors.delivery;
+    if let Some(us) = path.connections.times.end_step(delivery.has_parked()) {
+        delivery.mark_appended(us);
     }
 }

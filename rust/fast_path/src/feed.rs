@@ -8,7 +8,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Split, WireError, split};
 
 use crate::connections::{Connections, OUTPUT_CLOSE_BYTES};
-use crate::fast_path::FastPath;
+use crate::fast_path::{FastPath, end_step};
 use crate::request_context::{ConnectionId, is_answered};
 
 /// Why a connection has to be closed.
@@ -53,7 +53,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.now_ms = now_ms;
         self.connections.stats.received_bytes += bytes.len() as u64;
         let fed = self.feed_frames(id, bytes);
-        self.end_step();
+        end_step(self);
         match &fed {
             Err(Fault::Wire(_) | Fault::TooManyHalfFrames { .. }) => {
                 self.connections.stats.closed_bad_bytes += 1;

@@ -74,7 +74,7 @@ impl Gets {
         }
     }
 
-    /// The same of a pull, which says how far the queue was given.
+    /// The same of a pull, which has how far the queue was given.
     pub(crate) fn pulled(
         &mut self,
         (group, topic, queue_id): (&str, &str, i32),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_pull_of_any_loop_says_how_far_a_queue_was_given() {
+    fn the_newest_pull_of_any_loop_has_how_far_a_queue_was_given() {
         let given = |next_offset, at_ms| Given { next_offset, at_ms };
         let (mut one, mut other) = (Gets::default(), Gets::default());
         one.pulled(("g", "t", 2), (1, 10), given(9, 100));

@@ -50,15 +50,15 @@
 //! | [`output`] | what waits to be written to a connection |
 //! | [`sql`] | expressions over properties, compiled |
 //! | [`shape`] | how much of its messages the answer to a pull brings |
+//! | [`exposition`] | rows of figures as Prometheus's text |
+//! | [`traffic`] | what was stored by topic and kind of message, and given back |
+//! | [`times`] | how long requests take, by stage, and the slowest of them |
 //! | [`request_context`] | who asked |
 //! | [`codes`] | the numbers of requests and of answers |
 //! | [`turn`] | how much of what waits is worked off per turn |
 //! | [`mark`] | the hash of what names a message |
 //! | `shards` | which shard of shared state something belongs to |
 //! | [`bounds`] | what connections may occupy |
-//! | [`exposition`] | rows of figures as Prometheus's text |
-//! | [`traffic`] | what was stored by topic and kind of message, and given back |
-//! | [`times`] | how long requests take, by stage, and the slowest of them |
 //! | [`stats`] | what was done, in numbers |
 
 mod batches;

@@ -2,6 +2,7 @@
 //! (`PullMessageProcessor`, `PullRequestHoldService`).
 
 mod check;
+mod empty;
 mod slave;
 mod slow;
 mod turns;
@@ -9,13 +10,13 @@ mod turns;
 use std::sync::Arc;
 
 use mqcore_engine::clock::Clock;
-use mqcore_engine::consume_queue::Bounds;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
-use mqcore_engine::store::{GetStatus, Got, Store};
+use mqcore_engine::store::{GetStatus, Got};
 use mqcore_wire::command::FrameWriter;
 
 use self::check::{check_again, check_pull};
+use self::empty::{got_below_zero, got_reset};
 use self::slave::{Asked, Reply};
 use self::slow::suggested_broker;
 use self::turns::Turns;
@@ -480,31 +481,4 @@ fn hold_ms(broker: &Broker, header: &PullHeader<'_>) -> Option<u64> {
             broker.short_polling_ms
         }
     })
-}
-
-/// What a pull is answered whose queue was set to another offset.
-fn got_reset<D: Disk, C: Clock>(
-    store: &Store<D, C>,
-    topic: &str,
-    queue_id: i32,
-    offset: i64,
-) -> Result<Got<D>> {
-    let bounds = store.topics().bounds(topic.as_bytes(), queue_id)?;
-    let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
-    let next_offset = u64::try_from(offset).unwrap_or(bounds.min);
-    Ok(Got::empty(GetStatus::OffsetReset, next_offset, bounds))
-}
-
-/// What the official store answers to an offset below zero.
-fn got_below_zero<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Result<Got<D>> {
-    let bounds = store
-        .topics()
-        .bounds(pull.topic.as_bytes(), pull.queue_id)?;
-    let (status, next_offset) = match bounds {
-        None => (GetStatus::NoMatchedLogicQueue, 0),
-        Some(bounds) if bounds.max == 0 => (GetStatus::NoMessageInQueue, 0),
-        Some(bounds) => (GetStatus::OffsetTooSmall, bounds.min),
-    };
-    let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
-    Ok(Got::empty(status, next_offset, bounds))
 }

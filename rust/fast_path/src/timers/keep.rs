@@ -31,7 +31,7 @@ pub struct Moved {
 
 impl Moved {
     /// So many came, or left where that is below zero.
-    pub(super) fn note(&mut self, by: i64) {
+    fn note(&mut self, by: i64) {
         if by > 0 {
             self.entered += by.unsigned_abs();
         } else {
@@ -112,6 +112,16 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     /// What waits, by topic.
     pub fn waiting(&self) -> impl Iterator<Item = (&str, Waiting)> {
         self.waiting.iter().map(|(topic, each)| (&**topic, *each))
+    }
+
+    /// So many messages of a topic came, or left where that is below zero.
+    pub(super) fn note_moved(&mut self, topic: &str, by: i64) {
+        if !self.moved.contains_key(topic) && self.moved.len() < MOVED_TOPICS_MAX {
+            self.moved.insert(topic.into(), Moved::default());
+        }
+        if let Some(moved) = self.moved.get_mut(topic) {
+            moved.note(by);
+        }
     }
 
     /// What came and left since the start, by topic.

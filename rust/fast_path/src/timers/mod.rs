@@ -450,12 +450,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         };
         let changed_ms = self.store.wall_ms();
         self.changes += 1;
-        if !self.moved.contains_key(topic) && self.moved.len() < MOVED_TOPICS_MAX {
-            self.moved.insert(topic.into(), Moved::default());
-        }
-        if let Some(moved) = self.moved.get_mut(topic) {
-            moved.note(by);
-        }
+        self.note_moved(topic, by);
         if let Some(waiting) = self.waiting.get_mut(topic) {
             waiting.count += by;
             waiting.changed_ms = changed_ms;

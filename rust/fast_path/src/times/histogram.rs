@@ -6,8 +6,8 @@ pub const BOUNDS: usize = 25;
 /// How long something took, each time: by powers of two of a microsecond.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// How many were at most so long as the bound of this place and longer than the one before; the
-    /// last place has what is longer than all.
+    /// How many were at most so long as the bound of this bucket and longer than the one before; the
+    /// last bucket has what is longer than all.
     pub counts: [u64; BOUNDS + 1],
     /// All together, us.
     pub sum_us: u64,
@@ -16,19 +16,19 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// The bound of a place, us; `None` for the last one.
+    /// The bound of a bucket, us; `None` for the last one.
     #[must_use]
-    pub fn bound_us(place: usize) -> Option<u64> {
-        (place < BOUNDS).then(|| 1 << place)
+    pub fn bound_us(bucket: usize) -> Option<u64> {
+        (bucket < BOUNDS).then(|| 1 << bucket)
     }
 
     /// Takes a duration that so many had.
     #[inline]
     pub fn add(&mut self, us: u64, times: u64) {
-        // The place of the smallest power of two that is not below it.
+        // The bucket of the smallest power of two that is not below it.
         let bits = u64::BITS - us.saturating_sub(1).leading_zeros();
-        let place = (bits as usize).min(BOUNDS);
-        if let Some(count) = self.counts.get_mut(place) {
+        let bucket = (bits as usize).min(BOUNDS);
+        if let Some(count) = self.counts.get_mut(bucket) {
             *count += times;
         }
         self.sum_us = self.sum_us.saturating_add(us.saturating_mul(times));
@@ -51,30 +51,30 @@ impl Durations {
     }
 }
 
-/// Counts below bounds that rise; the last place has what is above all of them.
+/// Counts below bounds that rise; the last bucket has what is above all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Below<const PLACES: usize> {
-    /// By place.
-    pub counts: [u64; PLACES],
+pub struct Below<const BUCKETS: usize> {
+    /// By bucket.
+    pub counts: [u64; BUCKETS],
     /// All values together.
     pub sum: u64,
 }
 
-impl<const PLACES: usize> Default for Below<PLACES> {
+impl<const BUCKETS: usize> Default for Below<BUCKETS> {
     fn default() -> Self {
         Self {
-            counts: [0; PLACES],
+            counts: [0; BUCKETS],
             sum: 0,
         }
     }
 }
 
-impl<const PLACES: usize> Below<PLACES> {
-    /// Takes a value that so many had; `bounds` has one place less.
+impl<const BUCKETS: usize> Below<BUCKETS> {
+    /// Takes a value that so many had; `bounds` has one bucket less.
     #[inline]
     pub fn add(&mut self, value: u64, times: u64, bounds: &[u64]) {
-        let place = bounds.partition_point(|bound| *bound < value);
-        if let Some(count) = self.counts.get_mut(place) {
+        let bucket = bounds.partition_point(|bound| *bound < value);
+        if let Some(count) = self.counts.get_mut(bucket) {
             *count += times;
         }
         self.sum = self.sum.saturating_add(value.saturating_mul(times));
@@ -99,7 +99,7 @@ mod tests {
         for us in [0, 1, 2, 3, 4, 5, 1 << 24, (1 << 24) + 1, u64::MAX] {
             durations.add(us, 1);
         }
-        let at = |place: usize| durations.counts[place];
+        let at = |bucket: usize| durations.counts[bucket];
         assert_eq!((at(0), at(1), at(2), at(3)), (2, 1, 2, 1));
         assert_eq!((at(24), at(BOUNDS)), (1, 2));
         assert_eq!(durations.count(), 9);

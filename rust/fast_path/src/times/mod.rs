@@ -7,7 +7,7 @@
 //!
 //! | stage | of | from | to |
 //! |---|---|---|---|
-//! | `waited` | sends | received | the step in which there was room in a log file |
+//! | `waited` | sends | received | the step in which there was space in a log file |
 //! | `appended` | sends | begin of that step | its end |
 //! | `flushed` | sends that wait for a sync | appended | the drain that found them synced |
 //! | `replicated` | sends that wait for replicas | appended, flushed | the drain that found them there |
@@ -37,13 +37,13 @@ pub const NOTES_MAX: usize = 8_192;
 pub const REQUEST_BOUNDS_US: [u64; 9] = [
     1_000, 3_000, 5_000, 7_000, 10_000, 100_000, 1_000_000, 2_000_000, 3_000_000,
 ];
-/// Pairs of request and response code that are told apart; there are some forty.
+/// Pairs of request and response code that are distinguished; there are some forty.
 const PAIRS_MAX: usize = 1_024;
 
 /// A part of the time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// For room in a log file.
+    /// For space in a log file.
     Waited,
     /// Checked and stored.
     Appended,
@@ -100,8 +100,8 @@ pub struct Stages {
 impl Stages {
     #[inline]
     fn set(&mut self, stage: Stage, us: u64) {
-        if let Some(place) = self.by_stage.get_mut(stage as usize) {
-            *place = Some(us);
+        if let Some(slot) = self.by_stage.get_mut(stage as usize) {
+            *slot = Some(us);
         }
     }
 
@@ -122,9 +122,9 @@ pub enum Subject {
     Stored {
         /// Its queue.
         queue_id: i32,
-        /// Its place there.
+        /// Its slot there.
         queue_offset: u64,
-        /// Its place in the log.
+        /// Its slot in the log.
         physical_offset: u64,
         /// Bytes of the record.
         bytes: u64,
@@ -258,7 +258,7 @@ impl Note {
     }
 }
 
-/// What requests are told apart by in their times.
+/// What requests are distinguished by in their times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pair {
     /// The request code.
@@ -354,7 +354,7 @@ impl RequestTimes {
         });
     }
 
-    /// Says more of the answer that was noted last.
+    /// Adds more of the answer that was noted last.
     #[inline]
     pub(crate) fn describe(&mut self, marks: Moments, subject: impl FnOnce() -> Subject) {
         if self.has_last

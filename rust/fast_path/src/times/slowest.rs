@@ -58,7 +58,7 @@ impl Slowest {
         }
     }
 
-    /// Keeps a request, in the place of the shortest of its minute where there are enough.
+    /// Keeps a request, instead of the shortest of its minute where there are enough.
     pub fn keep(&mut self, slow: Slow) {
         let number = slow.answered_us / US_PER_MINUTE;
         if self.minutes.back().is_none_or(|last| last.number != number) {
