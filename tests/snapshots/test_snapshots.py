@@ -182,6 +182,7 @@ def test_a_running_broker_is_asked_and_goes_on(tmp_path: Path) -> None:
     assert code == 0, text
     shown = json.loads(text)
     assert shown["broker"] == "b"
+    assert run("restore", "--list", tmp_path / "backup")[1].split() == [shown["name"]]
     code, text = run("restore", tmp_path / "backup", tmp_path / "again")
     assert code == 0, text
     # As a kill leaves it: an open recovers it first.
