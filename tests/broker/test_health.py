@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.test_controlled import members
 from broker.test_replication import SLAVE, name_server
 from live_broker import live
 from loops import run_on, until
@@ -121,5 +122,25 @@ def test_an_address_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
         with pytest.raises(AddressError, match="HOST:PORT expected"):
             async with live(tmp_path, mqcoreHealthAddress=text):
                 pass
+
+    run_on("asyncio", go())
+
+
+def test_a_member_is_ready_once_it_has_a_role(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with members(tmp_path) as them:
+            them.controller.leader = ""
+            first = await them.begin(1, **HEALTH)
+            status, checks = await page(first.ports["health"], "/readyz")
+            assert (status, checks["role"]) == (503, "the controller has not named a master yet")
+            them.controller.leader = them.at
+            await them.until_master(1)
+            # Its store may have been opened anew, at another port.
+            await until(lambda: bool(first.broker.registered))
+            assert (await page(first.ports["health"], "/readyz"))[0] == 200
+            second = await them.begin(2, **HEALTH)
+            await them.until_slave(2)
+            await until(lambda: second.state.replicas.refilling is None)
+            assert (await page(second.ports["health"], "/readyz"))[1]["replication"] == "ok"
 
     run_on("asyncio", go())
