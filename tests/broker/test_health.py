@@ -35,7 +35,7 @@ async def page(port: int, path: str) -> tuple[int, dict[str, str]]:
 
 async def until_well(port: int, check: str) -> None:
     """Returns when a check of readiness is well; the deadline of the test ends it otherwise."""
-    while (await page(port, "/readyz"))[1][check] != "ok":
+    while (await page(port, "/readyz"))[1][check] != "ok":  # noqa: ASYNC110 - asked over HTTP
         await asyncio.sleep(0.02)
 
 
