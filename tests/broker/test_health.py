@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.test_controlled import members
 from broker.test_replication import SLAVE, name_server
 from live_broker import live
 from loops import run_on, until
@@ -30,6 +31,12 @@ async def page(port: int, path: str) -> tuple[int, dict[str, str]]:
     status = int(head.split()[1])
     assert (status == 200) == (tree["status"] == "ok")
     return status, checks
+
+
+async def until_well(port: int, check: str) -> None:
+    """Returns when a check of readiness is well; the deadline of the test ends it otherwise."""
+    while (await page(port, "/readyz"))[1][check] != "ok":  # noqa: ASYNC110 - asked over HTTP
+        await asyncio.sleep(0.02)
 
 
 def test_a_broker_is_ready_while_a_name_server_knows_it(tmp_path: Path) -> None:
@@ -90,9 +97,7 @@ def test_a_slave_is_ready_while_it_follows(tmp_path: Path) -> None:
             assert (status, "not connected" in checks["replication"]) == (503, True)
             async with live(tmp_path / "m", namesrvAddr=names) as master:
                 await master.create("T")
-                replicas = slave.broker.state.replicas
-                await until(lambda: replicas.has_master and replicas.refilling is None)
-                assert (await page(port, "/readyz"))[1]["replication"] == "ok"
+                await until_well(port, "replication")
 
     run_on("asyncio", go())
 
@@ -121,5 +126,25 @@ def test_an_address_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
         with pytest.raises(AddressError, match="HOST:PORT expected"):
             async with live(tmp_path, mqcoreHealthAddress=text):
                 pass
+
+    run_on("asyncio", go())
+
+
+def test_a_member_is_ready_once_it_has_a_role(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with members(tmp_path) as them:
+            them.controller.leader = ""
+            first = await them.begin(1, **HEALTH)
+            status, checks = await page(first.ports["health"], "/readyz")
+            assert (status, checks["role"]) == (503, "the controller has not named a master yet")
+            them.controller.leader = them.at
+            await them.until_master(1)
+            # Its store may have been opened anew, at another port.
+            await until_well(first.ports["health"], "nameServers")
+            await until_well(first.ports["health"], "replication")
+            assert (await page(first.ports["health"], "/readyz"))[1]["role"] == "ok"
+            second = await them.begin(2, **HEALTH)
+            await them.until_slave(2)
+            await until_well(second.ports["health"], "replication")
 
     run_on("asyncio", go())

@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from interop.patience import eventually
-from mqcore.cli import logs
 from mqcore.cli.logs import LogFile, RollingFile, reopen_log_files
 from mqcore.cli.main import commands
 from mqcore.config.log_levels import apply_log_levels, log_levels_of, log_levels_text
@@ -63,7 +62,7 @@ def test_files_begin_anew_by_age(
     logger: logging.Logger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr(logs.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr("mqcore.cli.logs.time.monotonic", lambda: now_s)
     file = LogFile(path=tmp_path / "broker.log", hours=24, compresses=False)
     logger.addHandler(RollingFile(file))
     logger.warning("first")

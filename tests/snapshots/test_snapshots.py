@@ -5,13 +5,17 @@ import contextlib
 import errno
 import json
 import os
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
+from broker.test_controlled import members
 from live_broker import SMALL as BROKER
 from live_broker import live
 from loops import run_on
@@ -22,6 +26,7 @@ from mqcore.remoting import OwnRequestCode, expect
 from mqcore.snapshots import Pool, Source, StoppedStore, restore, take
 from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.taking import STAGE
+from mqcore.snapshots.units import cut_units
 from small_store import SMALL, body_of, filled
 
 SIZES = {name: SMALL[name] for name in ("maxHashSlotNum", "maxIndexNum")}
@@ -182,6 +187,7 @@ def test_a_running_broker_is_asked_and_goes_on(tmp_path: Path) -> None:
     assert code == 0, text
     shown = json.loads(text)
     assert shown["broker"] == "b"
+    assert run("restore", "--list", tmp_path / "backup")[1].split() == [shown["name"]]
     code, text = run("restore", tmp_path / "backup", tmp_path / "again")
     assert code == 0, text
     # As a kill leaves it: an open recovers it first.
@@ -336,3 +342,40 @@ def test_a_killed_broker_s_store_is_taken_as_it_lies(tmp_path: Path) -> None:
     restore(pool, None, tmp_path / "again")
     assert len(bodies(tmp_path / "again")) == 1_200
     assert problems(tmp_path / "again") == []
+
+
+def test_a_member_s_snapshot_ends_at_the_confirm_offset(tmp_path: Path) -> None:
+    async def go() -> tuple[int, int]:
+        async with members(tmp_path) as them:
+            await them.begin(1)
+            await them.until_master(1)
+            await them.begin(2)
+            await them.until_slave(2)
+            await them.send(1, 50)
+            await them.until_in_sync(1, 2)
+            await them.send(1, 50, 50)
+            master = them.live(1)
+            words = ("snapshot", tmp_path / "store1", tmp_path / "backup", "--json")
+            code, text = await asyncio.to_thread(run, *words, "--broker", master.address)
+            assert code == 0, text
+            epochs = master.broker.state.replicas.epochs
+            assert epochs is not None
+            return json.loads(text)["log_end"], epochs.positions().confirmed
+
+    end, confirmed = run_on("asyncio", go())
+    assert 0 < end <= confirmed
+    restore(Pool.at(str(tmp_path / "backup")), None, tmp_path / "again")
+    assert (tmp_path / "again" / "epochFileCheckpoint").exists()
+    # The set at the controller may count on the log that is elsewhere.
+    assert not (tmp_path / "again" / "brokerIdentity").exists()
+    assert len([key for key in bodies(tmp_path / "again") if key[0] == "T"]) == 100
+
+
+@given(st.lists(st.integers(1, 1_000), min_size=1, max_size=40), st.integers(0, 40_000))
+def test_units_behind_the_end_are_cut(lens: list[int], end: int) -> None:
+    at, units, kept = 0, b"", 0
+    for length in lens:
+        units += struct.pack(">qiq", at, length, 0)
+        kept += at < end
+        at += length
+    assert cut_units(units.rstrip(b"\0"), 20, end) == units[: kept * 20]

@@ -24,11 +24,11 @@ from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
 from mqcore.broker.going_online import GoingOnline, is_isolated
 from mqcore.broker.hand_over import HandOverParts
-from mqcore.broker.health import live_checks, ready_checks
 from mqcore.broker.leading import MasterWork
 from mqcore.broker.links import BrokerConnection, bound_fast_path, busy_poll_us_of, reactors_of
 from mqcore.broker.membership_changes import Departures, MembershipChanges
 from mqcore.broker.mounting import Mount, as_mounted, know_stored_topics
+from mqcore.broker.observing import observed
 from mqcore.broker.passing_on import PassingOn
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.ports import reserved
@@ -53,14 +53,11 @@ from mqcore.remoting import (
     limits_of,
     listen_as,
 )
-from mqcore.remoting.health import serving_health
 
 _log = logging.getLogger("mqcore.broker")
 
 # Half-done requests get this long at a stop: the rest of a second is for the files.
 _GRACE_S = 0.5
-# Figures are for this machine unless the settings give others.
-_METRICS_HOST = "127.0.0.1"
 # As often it is tried to store open pops at a stop: the next log file is there within a second.
 _STORE_POPS_ATTEMPTS = 500
 # A sync takes about this long.
@@ -235,7 +232,7 @@ class Broker:
                 self._server, replace(listener, port=port), advertised=advertised
             )
         self._ports["broker"] = port
-        await self._observe(state)
+        self._ports |= await observed(state, lambda: self.registered, self._ends_with)
         self._services = MasterWork(state, persistence, self._rounds, static)
         for periodic in (self._topic_queues, self._rounds, self._services):
             self._ends_with(periodic.stop, periodic.stop)
@@ -261,24 +258,6 @@ class Broker:
             online.start()
         _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
         return address
-
-    async def _observe(self, state: BrokerState) -> None:
-        """Opens the ports of health and figures, where the settings want them."""
-        address = self.settings.listener.health_address
-        if address:
-            checks = live_checks(state), ready_checks(state, lambda: self.registered)
-            health, self._ports["health"] = await serving_health(address, *checks)
-            self._ends_with(health.stop, health.stop)
-        if not self.settings.has_metrics:
-            return
-        # Imported here: a broker without figures holds nothing of HTTP and Prometheus.
-        from mqcore.broker.observation import pages
-        from mqcore.remoting.observatory import Observatory
-
-        observatory = Observatory(pages(state, lambda: self.registered))
-        self._ends_with(observatory.stop, observatory.stop)
-        host = self.settings.metrics_host or _METRICS_HOST
-        self._ports["metrics"] = await observatory.start(host, self.settings.metrics_port)
 
     def _ends_with(
         self,

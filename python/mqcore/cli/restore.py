@@ -10,11 +10,18 @@ from mqcore.cli.snapshot import shown_work
 
 @click.command()
 @click.argument("source", metavar="SRC")
-@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.argument(
+    "directory",
+    metavar="DIR",
+    required=False,
+    type=click.Path(file_okay=False, path_type=Path),
+)
 @click.option("--snapshot", "name", metavar="NAME", help="Which one; the newest by default.")
 @click.option("--list", "lists", is_flag=True, help="Print the snapshots of SRC, and end.")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object.")
-def restore(source: str, directory: Path, name: str | None, lists: bool, as_json: bool) -> None:
+def restore(
+    source: str, directory: Path | None, name: str | None, lists: bool, as_json: bool
+) -> None:
     """Make DIR, which is new or empty, from a snapshot in SRC (see `mqcore store snapshot`).
 
     Every file is compared with its hash. DIR is a store when all of it is there and not before; a
@@ -30,6 +37,8 @@ def restore(source: str, directory: Path, name: str | None, lists: bool, as_json
     if lists:
         _list(pool.names(), as_json=as_json)
         return
+    if directory is None:
+        raise click.UsageError("DIR is missing: where the store is to be")
     done = shown_work("restore", lambda report: restored_of(pool, name, directory, report=report))
     manifest = done.manifest
     if as_json:

@@ -36,7 +36,6 @@ from mqcore.remoting import (
     listen_as,
     outgoing_tls_of,
 )
-from mqcore.remoting.health import serving_health
 
 __all__ = ["Controller"]
 
@@ -122,6 +121,9 @@ class Controller(LinkEvents):
                 self._ports["controller"] = address.port
                 requests.peers = self._peers.at(address.port)
             if listener.health_address:
+                # Imported here: without these pages nothing of HTTP is held.
+                from mqcore.remoting.health import serving_health
+
                 health, self._ports["health"] = await serving_health(
                     listener.health_address, self._live, self._ready
                 )

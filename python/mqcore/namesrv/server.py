@@ -31,7 +31,6 @@ from mqcore.remoting import (
     listen_as,
     outgoing_tls_of,
 )
-from mqcore.remoting.health import serving_health
 
 __all__ = ["NameServer"]
 
@@ -95,6 +94,9 @@ class NameServer(LinkEvents):
             if isinstance(address, TcpAddress):
                 self._ports["namesrv"] = address.port
             if listener.health_address:
+                # Imported here: without these pages nothing of HTTP is held.
+                from mqcore.remoting.health import serving_health
+
                 health, self._ports["health"] = await serving_health(
                     listener.health_address, self._live, self._ready
                 )

@@ -152,8 +152,9 @@ class Pool:
             return None
         self.path.mkdir(parents=True, exist_ok=True)
         space = os.statvfs(self.path)
-        reserve = int(space.f_blocks * (1 - _FILL_MAX))
-        return max(0, space.f_bavail - reserve) * space.f_frsize
+        # As `df` counts: of what may be used, not of what the device has.
+        usable = space.f_blocks - space.f_bfree + space.f_bavail
+        return max(0, space.f_bavail - int(usable * (1 - _FILL_MAX))) * space.f_frsize
 
     def forget(self, names: Iterable[str]) -> None:
         """Removes files that belong to no snapshot yet."""
