@@ -221,6 +221,17 @@ class Groups:
             raise unknown_group(group)
         return found
 
+    async def progress_at(self, address: str, group: str, topic: str) -> GroupProgress:
+        """Returns how far a group has read a topic on one broker (208).
+
+        Every queue of the topic is in it, from 0 where nothing is committed.
+        """
+        group_text(group)
+        topic_text(topic)
+        ext = {"consumerGroup": group, "topic": topic}
+        answer = await self._transport.ask(address, RequestCode.GET_CONSUME_STATS, ext)
+        return GroupProgress.of_bodies(group, [parse_object(answer.body)])
+
     async def all_progress_at(self, address: str) -> dict[str, GroupProgress]:
         """Returns how far each group has read what one broker has, by group (317).
 
@@ -387,10 +398,7 @@ class Groups:
         return dict(sorted(moved.items()))
 
     async def _has_no_offset(self, address: str, group: str, error: ResponseError) -> bool:
-        """Returns whether a broker knows a group that it will not move: of 4.9, without offsets.
-
-        It answers that there is no such group, also of one that was created.
-        """
+        """Returns whether a broker of 4.9 has a group that it answers not to know."""
         is_unknown = error.code == ResponseCode.SYSTEM_ERROR and _NO_OFFSET in (error.remark or "")
         return is_unknown and group in await self.configs_at(address)
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from mqcore.admin.arguments import lines_of, of_type
+from mqcore.admin.arguments import lines_of, of_type, topic_text
 from mqcore.admin.results import ClusterInfo
 from mqcore.admin.transport import Transport
-from mqcore.model.reading import as_dict, as_text
+from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import RequestCode, ResponseCode
 
@@ -31,6 +31,26 @@ class NameServers:
         """Returns the brokers that one name server knows (106)."""
         answer = await self._transport.ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
         return ClusterInfo.of_json(parse_object(answer.body))
+
+    async def permission_at(self, address: str, topic: str, broker_name: str) -> int:
+        """Returns what one name server lets clients do with a topic on a broker (105).
+
+        Returns:
+            The sum of 4 to read and 2 to write; 0 where it gives no route there.
+        """
+        of_type("broker_name", broker_name, str)
+        topic_text(topic)
+        answer = await self._transport.ask(
+            address,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC,
+            {"topic": topic, "acceptStandardJsonOnly": "true"},
+            fine=(ResponseCode.TOPIC_NOT_EXIST,),
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            return 0
+        rows = map(as_dict, as_list(parse_object(answer.body).get("queueDatas")))
+        named = (row for row in rows if row.get("brokerName") == broker_name)
+        return next((as_int(row.get("perm")) for row in named), 0)
 
     async def config(self, address: str) -> dict[str, str]:
         """Returns the settings of one name server by their official keys (319)."""

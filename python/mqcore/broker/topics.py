@@ -195,6 +195,10 @@ class TopicTable:
         """Begins the epoch of a master: of two tables that of the later one is believed."""
         self._version = replace(self._version.next(now_ms), state_version=epoch)
 
+    def renew(self, now_ms: int) -> None:
+        """Gets a new version: name servers take the whole table again."""
+        self._version = self._version.next(now_ms)
+
     def text(self) -> Callable[[], bytes]:
         """Returns what makes the content of `topics.json` of now, in any thread."""
         version, topics = self._version, dict(self._topics)

@@ -5,6 +5,7 @@ import logging
 import click
 
 from mqcore.cli.about import about_broker
+from mqcore.cli.broker_drain import drain, undrain
 from mqcore.cli.memory import memory
 from mqcore.cli.program import ProgramOptions, program_options
 from mqcore.cli.serving import serve
@@ -66,5 +67,5 @@ def _served(options: ProgramOptions) -> None:
     )
 
 
-broker.add_command(memory)
-broker.add_command(slow)
+for _command in (memory, slow, drain, undrain):
+    broker.add_command(_command)

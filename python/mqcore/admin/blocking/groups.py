@@ -32,6 +32,13 @@ class Groups:
         """Returns all groups that one broker knows, by name (201)."""
         return self._thread.run(lambda: self._core.configs_at(address))
 
+    def progress_at(self, address: str, group: str, topic: str) -> GroupProgress:
+        """Returns how far a group has read a topic on one broker (208).
+
+        Every queue of the topic is in it, from 0 where nothing is committed.
+        """
+        return self._thread.run(lambda: self._core.progress_at(address, group, topic))
+
     def all_progress_at(self, address: str) -> dict[str, GroupProgress]:
         """Returns how far each group has read what one broker has, by group (317).
 

@@ -25,6 +25,14 @@ class NameServers:
         """Returns the brokers that one name server knows (106)."""
         return self._thread.run(lambda: self._core.brokers(address))
 
+    def permission_at(self, address: str, topic: str, broker_name: str) -> int:
+        """Returns what one name server lets clients do with a topic on a broker (105).
+
+        Returns:
+            The sum of 4 to read and 2 to write; 0 where it gives no route there.
+        """
+        return self._thread.run(lambda: self._core.permission_at(address, topic, broker_name))
+
     def config(self, address: str) -> dict[str, str]:
         """Returns the settings of one name server by their official keys (319)."""
         return self._thread.run(lambda: self._core.config(address))

@@ -16,6 +16,7 @@ from mqcore.native import Command
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
 
 _HOUR_MS: Final = 3_600_000
+_PERMISSION: Final = "brokerPermission"
 _LOG_LEVEL: Final = "mqcoreLogLevel"
 # Files removed by one request, as one round of the official broker (`deleteFileBatchMax`).
 _REMOVED_MAX: Final = 10
@@ -70,6 +71,9 @@ class Maintenance:
             state.change_settings(settings)
             if _LOG_LEVEL in changes.made:
                 logging.getLogger("mqcore").setLevel(settings.log_level.upper())
+            if _PERMISSION in changes.made:
+                # Also where it stays what it is: what name servers wiped comes back so.
+                state.topics.renew(state.now_ms())
             await self._persistence.settings_changed(changes.made)
         return request.answer(remark=changes.remark)
 

@@ -15,6 +15,7 @@ COMMANDS: Final = (
     ("Brokers", "mqadmin brokerStatus -b ADDR", "mqadmin getBrokerConfig -b ADDR"),
     ("Memory and store of a broker", "mqcore broker memory ADDR", "mqcore broker memory DIR"),
     ("Slow requests of a broker", "mqcore broker slow -b ADDR", "mqcore broker slow --stages"),
+    ("Drain of a broker", "mqcore broker drain NAME", "mqcore broker undrain NAME"),
     ("Topics", "mqcore topic list --long", "mqcore topic describe TOPIC"),
     ("Groups", "mqcore group list", "mqcore group describe GROUP --long"),
     ("Messages", "mqcore msg get ID --topic TOPIC", "mqcore msg query TOPIC KEY"),
