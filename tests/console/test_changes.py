@@ -1,5 +1,6 @@
 """Changes over a real broker: what is planned, what is done, which command does the same."""
 
+import html
 import json
 import shlex
 import time
@@ -19,20 +20,15 @@ from mqcore.console import Console
 from mqcore.testing import Broker, Inbox
 
 
+def commands_on(answer: Answer) -> list[str]:
+    """Returns the texts of a page that can be copied."""
+    parts = answer.text.split('<pre class="command"')[1:]
+    return [html.unescape(part.split(">", 1)[1].split("</pre>", 1)[0]) for part in parts]
+
+
 def command_of(answer: Answer) -> list[str]:
     """Returns the words of the command line on the page of a plan."""
-    data = answer.text
-    begin = data.index('<pre class="command"')
-    text = data[data.index(">", begin) + 1 : data.index("</pre>", begin)]
-    for entity, char in (
-        ("&#39;", "'"),
-        ("&#34;", '"'),
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&amp;", "&"),
-    ):
-        text = text.replace(entity, char)
-    return shlex.split(text)
+    return shlex.split(commands_on(answer)[0])
 
 
 def is_command(words: list[str]) -> bool:

@@ -17,7 +17,7 @@ COMMANDS: Final = (
     ("Slow requests of a broker", "mqcore broker slow -b ADDR", "mqcore broker slow --stages"),
     ("Drain of a broker", "mqcore broker drain NAME", "mqcore broker undrain NAME"),
     ("Topics", "mqcore topic list --long", "mqcore topic describe TOPIC"),
-    ("Groups", "mqcore group list", "mqcore group describe GROUP --long"),
+    ("Groups", "mqcore group list", "mqcore group describe GROUP"),
     ("Messages", "mqcore msg get ID --topic TOPIC", "mqcore msg query TOPIC KEY"),
     ("Live", "mqcore consume TOPIC", ""),
     ("Trace", "mqcore msg trace ID", ""),
