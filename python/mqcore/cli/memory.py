@@ -24,7 +24,7 @@ _BAR: Final = 24
 # A blank, and blocks of one eighth to eight.
 _SHADES: Final = " " + "".join(map(chr, range(0x2581, 0x2589)))
 _PER_CENT: Final = 100
-# Room for `about 1023.9 MiB`.
+# Fits `about 1023.9 MiB`.
 _HELD_WIDTH: Final = 18
 # Log files that are printed one by one, the newest.
 _FILES_SHOWN: Final = 16
