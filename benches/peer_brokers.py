@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from peer_rows import Report
 
@@ -297,8 +297,18 @@ def ours(
     papers: Papers | None = None,
     reactors: int | str | None = REACTORS,
     more: Mapping[str, object] | None = None,
+    before: Callable[[], None] = lambda: None,
 ) -> Iterator[Peer]:
-    """Runs our broker, with a name server in the same process."""
+    """Runs our broker, with a name server in the same process.
+
+    Args:
+        home: Its directory, which is made and removed.
+        flush: How it flushes.
+        papers: The certificate that it shows, None for plain connections.
+        reactors: How many reactors it has.
+        more: Settings beside the usual ones.
+        before: Done in the directory before it starts.
+    """
     command = [str(MQCORE), "standalone", "--data", str(home / "store"), "--port", "0"]
     namesrv = free_port()
     command += ["--namesrv-port", str(namesrv)]
@@ -315,9 +325,11 @@ def ours(
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     ready = "mqcore standalone ready on"
-    with lent(home), running("ours", command, ready, None, cwd=home) as peer:
-        peer.namesrv = f"127.0.0.1:{namesrv}"
-        yield peer
+    with lent(home):
+        before()
+        with running("ours", command, ready, None, cwd=home) as peer:
+            peer.namesrv = f"127.0.0.1:{namesrv}"
+            yield peer
 
 
 @contextmanager

@@ -144,8 +144,8 @@ def scene(data: Path) -> Iterator[Scene]:
 
 
 @contextlib.contextmanager
-def running_console(namesrv: str) -> Iterator[tuple[str, str]]:
-    """Runs a console with one new user; yields its URL and the password of `admin`."""
+def running_console(namesrv: str) -> Iterator[tuple[str, str, int]]:
+    """Runs a console with one new user; yields its URL, the password of `admin`, its process."""
     shutil.rmtree(USERS, ignore_errors=True)
     words = ["console", "-n", namesrv, "--data", str(USERS), "--port", "0"]
     command = [sys.executable, "-m", "mqcore.cli.main", *words]
@@ -154,7 +154,7 @@ def running_console(namesrv: str) -> Iterator[tuple[str, str]]:
             command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
         )
     try:
-        yield _ready(process)
+        yield (*_ready(process), process.pid)
     finally:
         process.terminate()
         process.wait()
@@ -173,7 +173,7 @@ def _ready(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 def main() -> None:
     """Runs both until Ctrl-C."""
-    with scene(DATA) as made, running_console(made.namesrv) as (url, password):
+    with scene(DATA) as made, running_console(made.namesrv) as (url, password, _):
         console.print(f"\nthe console: [bold]{url}[/bold]  user admin, password {password}")
         console.print(f"name server {made.namesrv}, broker {made.broker}; Ctrl-C ends all of it")
         with contextlib.suppress(KeyboardInterrupt):

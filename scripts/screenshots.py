@@ -17,15 +17,13 @@ from flights import CACHE, ROOT
 from rich.console import Console
 
 ASSETS = ROOT / "docs" / "assets"
-SIZE = {"width": 1280, "height": 860}
+SIZE = {"width": 1280, "height": 760}
 # Name of the picture, path, colours.
 PICTURES = (
     ("overview", "/", "light"),
-    ("topics", "/topics", "light"),
     ("memory", "/brokers/{broker}/0?tab=memory", "light"),
     ("store", "/brokers/{broker}/0?tab=store", "light"),
     ("slow", "/brokers/{broker}/0?tab=slow", "dark"),
-    ("later", "/later", "light"),
 )
 # Until lines have some points: a sample is taken every ten seconds.
 _FILLED_MS = 45_000
@@ -44,7 +42,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         scene(Path(folder) / "store") as made,
-        running_console(made.namesrv) as (url, password),
+        running_console(made.namesrv) as (url, password, _),
         sync_playwright() as playwright,
     ):
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []

@@ -1,13 +1,17 @@
 """Changes over a real broker: what is planned, what is done, which command does the same."""
 
+import html
 import json
 import shlex
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
 
+from console_running import running
+from console_running import visitor as logged_in
 from console_visits import Answer, Visitor
 from interop.patience import eventually
 from mqcore import Message, Producer, PushConsumer, Reject
@@ -16,20 +20,15 @@ from mqcore.console import Console
 from mqcore.testing import Broker, Inbox
 
 
+def commands_on(answer: Answer) -> list[str]:
+    """Returns the texts of a page that can be copied."""
+    parts = answer.text.split('<pre class="command"')[1:]
+    return [html.unescape(part.split(">", 1)[1].split("</pre>", 1)[0]) for part in parts]
+
+
 def command_of(answer: Answer) -> list[str]:
     """Returns the words of the command line on the page of a plan."""
-    data = answer.text
-    begin = data.index('<pre class="command"')
-    text = data[data.index(">", begin) + 1 : data.index("</pre>", begin)]
-    for entity, char in (
-        ("&#39;", "'"),
-        ("&#34;", '"'),
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&amp;", "&"),
-    ):
-        text = text.replace(entity, char)
-    return shlex.split(text)
+    return shlex.split(commands_on(answer)[0])
 
 
 def is_command(words: list[str]) -> bool:
@@ -262,7 +261,9 @@ def test_a_setting_and_a_value_are_changed(admin: Visitor) -> None:
     assert admin.json("/namesrv?namespace=n")["kv"][0]["value"] == "v"
     admin.change("/namesrv/kv/delete", namespace="n", key="k", confirm="k")
     assert admin.json("/namesrv?namespace=n")["kv"] == []
-    planned(admin, "/brokers/broker-test/0/writable", to="off")
+    for step in ("wipe", "refuse", "back"):
+        planned(admin, "/brokers/broker-test/0/drain", to=step)
+    assert admin.plan("/brokers/broker-test/0/drain", to="away").status == 400
     planned(admin, "/brokers/broker-test/0/expire")
 
 
@@ -330,3 +331,25 @@ def test_a_half_message_that_was_given_up_is_asked_about_again(
     refused = admin.plan("/later/resume", id=row["offset_id"])
     assert refused.status == 400
     assert "it was not given up" in refused.document.text
+
+
+def test_a_broker_is_drained_step_by_step_and_taken_back(admin: Visitor, tmp_path: Path) -> None:
+    with Broker() as own, running(own.namesrv, tmp_path) as console:
+        visitor = logged_in(console)
+        own.create_topic("left", queues=1)
+        with Producer(own.namesrv, group="p") as producer:
+            producer.send(Message("left", "x"))
+        path, tab = "/brokers/broker-test/0/drain", "/brokers/broker-test/0?tab=drain"
+        data = visitor.json(tab)["drain"]
+        assert data["step"] == "use"
+        assert dict(data["unread"]) == {"left": 1}
+        visitor.page(tab)
+        page = visitor.change(path, to="wipe", confirm="broker-test")
+        assert "producers leave broker-test" in page.document.text
+        assert visitor.json(tab)["drain"]["step"] == "wiped"
+        visitor.change(path, to="refuse", confirm="broker-test")
+        data = visitor.json(tab)["drain"]
+        assert (data["takes_sends"], data["step"]) == (False, "empty")
+        visitor.change(path, to="back")
+        assert visitor.json(tab)["drain"]["takes_sends"]
+    assert admin.json("/brokers/broker-test/0?tab=drain")["drain"]["takes_sends"]

@@ -1,17 +1,20 @@
 """Every page over a real broker: well made, with what is there; hostile names are text."""
 
 import asyncio
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from console.test_changes import commands_on, is_command
 from console_visits import Visitor
 from mqcore import Message, Producer, PushConsumer, aio
 from mqcore.admin import GroupConfig
 from mqcore.console import Console
 from mqcore.console.charts import spark, strip
 from mqcore.console.pages.brokers import TABS
+from mqcore.console.pages.own import COMMANDS
 from mqcore.console.routes import MENU
 from mqcore.testing import Broker
 
@@ -58,6 +61,22 @@ def test_every_page_of_the_menu_is_well_made(admin: Visitor) -> None:
         assert page.document.headings, text
         assert "without an answer" not in page.document.text, (path, page.document.text)
         assert admin.json(path) is not None
+
+
+def test_command_lines_on_pages_are_such(admin: Visitor, filled: list[Any]) -> None:
+    pages = [path for path, _ in MENU] + [f"/brokers/broker-test/0?tab={tab}" for tab in TABS]
+    pages += ["/topics/orders", "/topics/orders/live", "/groups/readers"]
+    pages += [f"/trace?id={filled[0].message_id}"]
+    seen = 0
+    for path in pages:
+        for text in commands_on(admin.page(path)):
+            words = shlex.split(text)
+            if words[0] in ("mqcore", "mqadmin"):
+                assert is_command(words), (path, text)
+                seen += 1
+    assert seen >= len(pages) / 2
+    named = [text for _, *texts in COMMANDS for text in texts]
+    assert all(is_command(shlex.split(text)) for text in named if text.startswith("mqcore"))
 
 
 def test_a_broker_is_shown_from_all_sides(admin: Visitor) -> None:

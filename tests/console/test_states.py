@@ -79,6 +79,8 @@ def test_a_broker_that_hangs_costs_one_deadline(broker: Broker, tmp_path: Path) 
         running(broker.namesrv, tmp_path, question_s=1.0, page_s=2.0) as console,
     ):
         admin = visitor(console)
+        hanging.ensure_topic("only-there", queues=1)
+        assert "only-there" in admin.page("/topics").document.text
         with hanging.partition():
             _look_at_the_silent(admin, hanging)
 
@@ -100,6 +102,9 @@ def _look_at_the_silent(admin: Visitor, hanging: Broker) -> None:
     assert "there" in page.text
     assert "without an answer" in page.text
     assert hanging.address in page.text
+    # What it had before it fell silent.
+    assert "only-there" in page.text
+    assert "shown as of" in page.text
 
 
 GARBAGE: Mapping[str, Any] = {

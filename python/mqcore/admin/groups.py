@@ -398,10 +398,7 @@ class Groups:
         return dict(sorted(moved.items()))
 
     async def _has_no_offset(self, address: str, group: str, error: ResponseError) -> bool:
-        """Returns whether a broker knows a group that it will not move: of 4.9, without offsets.
-
-        It answers that there is no such group, also of one that was created.
-        """
+        """Returns whether a broker of 4.9 has a group that it answers not to know."""
         is_unknown = error.code == ResponseCode.SYSTEM_ERROR and _NO_OFFSET in (error.remark or "")
         return is_unknown and group in await self.configs_at(address)
 

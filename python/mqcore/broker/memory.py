@@ -15,9 +15,10 @@ from mqcore.occupancy import Held
 
 __all__ = ["held_by_owners"]
 
-# The usual size of one. Measured as growth of RssAnon over thousands of them, on x86-64 with
-# CPython 3.11; the rows of Rust by the size of the type and what it keeps on the heap.
-_CONNECTION_BYTES: Final = 4_000
+# The usual size of one. Topics, groups and offsets were measured as growth of RssAnon over
+# thousands of them (x86-64, CPython 3.11); the others are about the type and its heap.
+# What Rust keeps of one; the objects that Python has of it are Python's.
+_CONNECTION_BYTES: Final = 600
 _PARKED_BYTES: Final = 240
 _HELD_BYTES: Final = 500
 _DEFERRED_BYTES: Final = 2_048

@@ -24,6 +24,8 @@ _BAR: Final = 24
 # A blank, and blocks of one eighth to eight.
 _SHADES: Final = " " + "".join(map(chr, range(0x2581, 0x2589)))
 _PER_CENT: Final = 100
+# Fits `about 1023.9 MiB`.
+_HELD_WIDTH: Final = 18
 # Log files that are printed one by one, the newest.
 _FILES_SHOWN: Final = 16
 _CLEAR: Final = "\x1b[2J\x1b[H"
@@ -137,21 +139,25 @@ def text_lines(facts: "Occupied") -> Iterator[str]:
 def _held_lines(facts: "Occupied") -> Iterator[str]:
     """Yields what holds the anonymous memory; what holds nothing is left out."""
     anonymous = facts.process.get("RssAnon", 0)
-    yield _row("what holds RssAnon", "count", "bytes")
+    yield _held_row("what holds RssAnon", "count", "bytes")
     for each in facts.held:
         if each.bytes and not each.part_of:
             yield from _owner_lines(each, facts.held, anonymous)
     for name, size in (("accounted", facts.accounted_bytes), ("rest", facts.rest_bytes)):
-        yield _row(name, "", _size(size), bar=_bar(size, anonymous))
+        yield _held_row(name, "", _size(size), bar=_bar(size, anonymous))
 
 
 def _owner_lines(owner: "Held", all_held: "Sequence[Held]", whole: int) -> Iterator[str]:
     about = "" if owner.is_measured else "about "
     count = "" if owner.count is None else f"{owner.count:,}"
-    yield _row(owner.owner, count, f"{about}{_size(owner.bytes)}", bar=_bar(owner.bytes, whole))
+    yield _held_row(
+        owner.owner, count, f"{about}{_size(owner.bytes)}", bar=_bar(owner.bytes, whole)
+    )
     for each in all_held:
         if each.part_of == owner.owner and each.count:
-            yield _row(f"  of them {each.owner}", f"{each.count:,}", f"about {_size(each.bytes)}")
+            yield _held_row(
+                f"  of them {each.owner}", f"{each.count:,}", f"about {_size(each.bytes)}"
+            )
 
 
 def _file_lines(parts: "Sequence[FilePart]") -> Iterator[str]:
@@ -184,8 +190,12 @@ def _bar_row(name: str, size: int, whole: int) -> str:
     return f"  {name:<14}{_size(size):>12}{_bar(size, whole)}"
 
 
-def _row(name: str, *cells: str, bar: str = "") -> str:
-    return f"  {name:<42}" + "".join(f"{cell:>12}" for cell in cells) + bar
+def _row(name: str, *cells: str, bar: str = "", width: int = 12) -> str:
+    return f"  {name:<42}" + "".join(f"{cell:>{width}}" for cell in cells) + bar
+
+
+def _held_row(name: str, *cells: str, bar: str = "") -> str:
+    return _row(name, *cells, bar=bar, width=_HELD_WIDTH)
 
 
 def _size(len_bytes: int) -> str:

@@ -6,7 +6,7 @@ deadline is not asked again for some seconds, so that one that hangs costs one p
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from mqcore.admin import Admin, ClusterInfo, GroupProgress
@@ -27,6 +27,10 @@ _AT_ONCE_MAX: Final = 16
 _SILENCE_MS: Final = 10_000
 # How old a whole table may be that is shown: a page and the next one of the same table.
 _KEPT_MS: Final = 2_000
+# How old one may be that is shown, with a word about it, where its broker does not answer.
+_STALE_MS: Final = 60_000
+# A table of ten thousand topics takes longer than a figure: so much of the time for a question.
+_TABLE_SHARE: Final = 1.5
 _MASTER: Final = 0
 
 
@@ -89,6 +93,8 @@ class Silences:
 class Kept:
     """Whole tables of brokers, kept for two seconds; forgotten when something is changed here.
 
+    A broker that does not answer is shown as it was for a minute.
+
     Attributes:
         found: When each was read, and what it was.
     """
@@ -100,10 +106,16 @@ class Kept:
         at_ms, value = self.found.get(key, (0, None))
         return value if value is not None and monotonic_ms() - at_ms <= _KEPT_MS else None
 
+    def stale(self, key: tuple[str, str]) -> tuple[int, Any] | None:
+        """Returns how old a table is in seconds, and the table; None where it is too old."""
+        at_ms, value = self.found.get(key, (0, None))
+        age_ms = monotonic_ms() - at_ms
+        return (age_ms // 1_000, value) if value is not None and age_ms <= _STALE_MS else None
+
     def put(self, key: tuple[str, str], value: Any) -> None:
-        """Keeps a table; those that are old go."""
+        """Keeps a table; those that are too old go."""
         now_ms = monotonic_ms()
-        self.found = {k: each for k, each in self.found.items() if now_ms - each[0] <= _KEPT_MS}
+        self.found = {k: each for k, each in self.found.items() if now_ms - each[0] <= _STALE_MS}
         self.found[key] = (now_ms, value)
 
     def forget(self) -> None:
@@ -143,6 +155,7 @@ class Questions:
         make: Callable[[], Awaitable[_Result]],
         *,
         deadline_s: float | None = None,
+        share: float = 1.0,
     ) -> _Result | None:
         """Asks one server; None where it does not answer, which is a fault of the page then.
 
@@ -151,6 +164,7 @@ class Questions:
             what: What is asked for, in words.
             make: Begins the question.
             deadline_s: Longer than others: it is waited for a client.
+            share: How much of the time for a question it may take.
         """
         left_s = self._silences.left_s(where)
         if left_s:
@@ -159,7 +173,7 @@ class Questions:
             return None
         async with self._gate:
             left_ms = self._ends_ms - monotonic_ms()
-            limit_s = deadline_s or min(self._question_s, left_ms / 1_000)
+            limit_s = deadline_s or min(share * self._question_s, left_ms / 1_000)
             try:
                 async with asyncio.timeout(max(0.0, limit_s)):
                     return await make()
@@ -204,6 +218,8 @@ class Questions:
         addresses: Mapping[_Key, str],
         what: str,
         make: Callable[[_Key], Awaitable[_Result]],
+        *,
+        share: float = 1.0,
     ) -> dict[_Key, _Result]:
         """Asks for several things at once; what is without an answer is not in the result.
 
@@ -211,10 +227,11 @@ class Questions:
             addresses: The server of each.
             what: What is asked for, in words.
             make: Begins the question for one.
+            share: How much of the time for a question each may take.
         """
         keys = list(addresses)
         found = await asyncio.gather(
-            *(self.ask(addresses[key], what, _bound(make, key)) for key in keys)
+            *(self.ask(addresses[key], what, _bound(make, key), share=share) for key in keys)
         )
         return {key: each for key, each in zip(keys, found, strict=True) if each is not None}
 
@@ -285,10 +302,25 @@ class Questions:
 
         addresses = await self.deciders()
         found: dict[str, dict[str, _Result]] = {}
-        for broker, rows in (await self.each(addresses, what, table)).items():
-            for name, row in rows.items():
+        tables = await self.each(addresses, what, table, share=_TABLE_SHARE)
+        for broker in addresses.keys() - tables.keys():
+            stale = self._kept.stale((what, addresses[broker]))
+            if stale is not None:
+                tables[broker] = stale[1]
+                self._note_stale(addresses[broker], what, stale[0])
+        for broker in sorted(tables):
+            for name, row in tables[broker].items():
                 found.setdefault(name, {})[broker] = row
         return dict(sorted(found.items()))
+
+    def _note_stale(self, where: str, what: str, age_s: int) -> None:
+        """Adds to the faults about a table that it is shown as it was."""
+        self.faults = [
+            replace(each, text=f"{each.text}; shown as of {age_s} s ago")
+            if (each.where, each.what) == (where, what)
+            else each
+            for each in self.faults
+        ]
 
     def changed(self) -> None:
         """Forgets tables: something was changed."""

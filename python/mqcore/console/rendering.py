@@ -1,6 +1,7 @@
 """Views become HTML or JSON. Everything is escaped; no style and no script is in a page."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
@@ -54,6 +55,7 @@ class Rendering:
             "duration": formats.duration,
             "ago": formats.ago,
             "microseconds": formats.microseconds,
+            "shell": shlex.join,
             "without": _without,
         }
         environment.globals["href"] = url

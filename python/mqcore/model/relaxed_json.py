@@ -20,6 +20,8 @@ _INT_DIGITS_MAX: Final = 32
 # Made once: `json.dumps` makes an encoder for each call that asks for more than its defaults.
 _strict = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 _text = json.JSONEncoder(ensure_ascii=False).encode
+# Likewise. Takes control characters within strings.
+_lenient = json.JSONDecoder(strict=False).decode
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -122,14 +124,17 @@ class _Reader:
         elif kind == "number":
             value = _number(token)
         elif kind == "string":
-            try:
-                value = json.loads(token, strict=False)
-            except ValueError as error:
-                raise self._bad() from error
+            value = token[1:-1] if "\\" not in token else self._escaped(token)
         else:
             raise self._bad()
         self._step()
         return value
+
+    def _escaped(self, token: str) -> Any:
+        try:
+            return _lenient(token)
+        except ValueError as error:
+            raise self._bad() from error
 
     def _object(self, depth: int) -> dict[str, Any]:
         self._take("{")

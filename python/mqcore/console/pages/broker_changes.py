@@ -1,7 +1,8 @@
-"""What is changed about brokers: settings, routes for writing, files that are expired."""
+"""What is changed about brokers: settings, a drain step by step, files that are expired."""
 
 from typing import Final
 
+from mqcore.admin.draining import Draining, undrained
 from mqcore.console.pages.brokers import broker_of
 from mqcore.console.users import Role
 from mqcore.console.views import Asked, Change, Done, InputError, Plan, command, url
@@ -43,37 +44,70 @@ async def _change_config(asked: Asked) -> Done:
     )
 
 
-async def _plan_writable(asked: Asked) -> Plan:
-    at, is_writable = await broker_of(asked), asked.form.get("to") == "on"
-    servers = await asked.questions.admin.name_servers.addresses()
-    warning = (
-        "Topics that were for reading alone become writable too, as with official tools."
-        if is_writable
-        else "Producers go to other brokers within 30 s; without another broker they fail."
-    )
+# What a drain does, by what its form wants: the plan's head and button, what becomes of the broker,
+# the command, and what to know before.
+_DRAIN: Final = {
+    "wipe": (
+        "Let producers leave {}",
+        "Let them leave",
+        "name servers give no route for writing to it",
+        "drain",
+        "Producers go to other brokers within 30 s; without another broker they fail.",
+    ),
+    "refuse": (
+        "Let {} refuse sends",
+        "Let it refuse them",
+        "it refuses sends, also after a restart (brokerPermission)",
+        "drain",
+        "A producer that has not gone over yet fails until it asks for routes again.",
+    ),
+    "back": (
+        "Let {} take sends again",
+        "Take it back",
+        "it takes sends, and name servers give routes for writing",
+        "undrain",
+        "",
+    ),
+}
+
+
+def _drain_step(asked: Asked) -> str:
+    step = asked.form.get("to", "")
+    if step not in _DRAIN:
+        raise InputError(f"to: one of {', '.join(_DRAIN)} is expected")
+    return step
+
+
+async def _plan_drain(asked: Asked) -> Plan:
+    at, step = await broker_of(asked), _drain_step(asked)
+    title, button, afterwards, verb, warning = _DRAIN[step]
+    state = await Draining(asked.questions.admin, at.name).look()
+    sends = "takes sends" if state.takes_sends else "refuses sends"
+    now = f"{sends}; routes for writing at {len(state.writable_at)} name servers"
     return Plan(
-        f"{'Give' if is_writable else 'Take'} routes for writing to {at.name}",
-        "Do it",
-        ("name server", "afterwards"),
-        tuple(
-            (each, "routes for writing" if is_writable else "no routes for writing")
-            for each in servers
-        ),
-        command(
-            asked,
-            ("addWritePerm" if is_writable else "wipeWritePerm", "-b", at.name),
-            tool="mqadmin",
-        ),
-        url("brokers", at.name, str(at.broker_id)),
-        warning=f"{warning} Name servers forget it when the broker registers a change.",
+        title.format(at.name),
+        button,
+        ("broker", "now", "afterwards"),
+        ((at.name, now, afterwards),),
+        command(asked, ("broker", verb, at.name)),
+        url("brokers", at.name, str(at.broker_id), tab="drain"),
+        warning=warning,
+        confirm="" if step == "back" else at.name,
     )
 
 
-async def _change_writable(asked: Asked) -> Done:
-    at, is_writable = await broker_of(asked), asked.form.get("to") == "on"
-    await asked.questions.admin.brokers.set_writable(at.name, is_writable=is_writable)
-    text = "gets messages" if is_writable else "gets no new messages"
-    return Done(f"{at.name} {text}", url("brokers", at.name, str(at.broker_id)))
+async def _drain(asked: Asked) -> Done:
+    at, step, admin = await broker_of(asked), _drain_step(asked), asked.questions.admin
+    if step == "back":
+        await undrained(admin, at.name)
+        text = f"{at.name} takes sends again"
+    elif step == "refuse":
+        await Draining(admin, at.name).refuse()
+        text = f"{at.name} refuses sends"
+    else:
+        await Draining(admin, at.name).wipe()
+        text = f"producers leave {at.name}"
+    return Done(text, url("brokers", at.name, str(at.broker_id), tab="drain"))
 
 
 async def _plan_expired(asked: Asked) -> Plan:
@@ -109,11 +143,11 @@ CHANGES: Final = (
         _change_config,
     ),
     Change(
-        "/brokers/{name}/{number}/writable",
-        "write routes",
+        "/brokers/{name}/{number}/drain",
+        "broker drain",
         Role.ADMIN,
-        _plan_writable,
-        _change_writable,
+        _plan_drain,
+        _drain,
     ),
     Change(
         "/brokers/{name}/{number}/expire",

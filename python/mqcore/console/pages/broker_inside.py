@@ -146,7 +146,9 @@ async def memory_tab(asked: Asked, at: BrokerAt) -> dict[str, Any]:
 async def store_tab(asked: Asked, at: BrokerAt, table: Mapping[str, str]) -> dict[str, Any]:
     """Returns what is reported of a store, with the map of its files where it is reported."""
     asks, admin = asked.questions, asked.questions.admin
-    topics = await asks.ask(at.address, "topics", lambda: admin.topics.configs_at(at.address))
+    topics = [
+        by_broker[at.name] for by_broker in (await asks.topics()).values() if at.name in by_broker
+    ]
     status = await asks.ask(
         at.address, "replication", lambda: admin.brokers.replication(at.address)
     )
@@ -162,8 +164,8 @@ async def store_tab(asked: Asked, at: BrokerAt, table: Mapping[str, str]) -> dic
         "flush_behind": table.get("remainHowManyDataToFlush"),
         "dispatch_behind": table.get("dispatchBehindBytes"),
         "oldest_ms": table.get("earliestMessageTimeStamp"),
-        "topics": len(topics or {}),
-        "queues": sum(each.queues for each in (topics or {}).values()),
+        "topics": len(topics),
+        "queues": sum(each.queues for each in topics),
         "replicas": [] if status is None else status.replicas,
         "master_address": "" if status is None else status.master_address,
     }

@@ -7,6 +7,7 @@ from mqcore.admin.cluster_facts import clock_of
 from mqcore.console.asking import BrokerAt
 from mqcore.console.history import Series
 from mqcore.console.kinds import is_system_group
+from mqcore.console.pages.broker_drain import drain_tab
 from mqcore.console.pages.broker_inside import memory_tab, settings_tab, store_tab
 from mqcore.console.pages.broker_slow import slow_tab
 from mqcore.console.views import Asked, InputError, View, url
@@ -14,7 +15,7 @@ from mqcore.model.reading import first_number
 
 __all__ = ["broker", "broker_of", "brokers"]
 
-TABS: Final = ("figures", "configuration", "memory", "store", "slow", "clients")
+TABS: Final = ("figures", "configuration", "memory", "store", "slow", "clients", "drain")
 # Figures of one kind together, by how their names begin.
 _GROUPS: Final = (
     ("Messages", ("put", "get", "msg")),
@@ -107,6 +108,8 @@ async def broker(asked: Asked) -> View:
         data |= await settings_tab(asked, at)
     elif tab == "memory":
         data |= await memory_tab(asked, at)
+    elif tab == "drain":
+        data |= await drain_tab(asked, at)
     elif tab == "slow":
         data |= await slow_tab(asked, at)
     elif tab == "store":

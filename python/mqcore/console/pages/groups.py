@@ -14,6 +14,8 @@ __all__ = ["group", "groups", "member"]
 TABS: Final = ("progress", "members", "settings", "reset")
 _QUEUES_SHOWN_MAX: Final = 512
 _QUEUES_ASKED_MAX: Final = 64
+# Where the queues are not shown: those that are furthest behind.
+_QUEUES_ASKED_BESIDE: Final = 4
 # A broker asks a client for its state for 10 s.
 _MEMBER_S: Final = 12.0
 
@@ -119,7 +121,8 @@ async def group(asked: Asked) -> View:
         raise InputError(f"no broker that answers knows a group {name[:200]}")
     rows = progress.queues if progress else ()
     topics = {row.queue.topic for row in rows}
-    waits = await _waiting_ms(asked, progress) if progress and tab == TABS[0] else {}
+    asked_max = _QUEUES_ASKED_MAX if tab == TABS[0] else _QUEUES_ASKED_BESIDE
+    waits = await _waiting_ms(asked, progress, asked_max) if progress else {}
     oldest = max((each for each in waits.values() if each is not None), default=None)
     data: dict[str, Any] = {
         "group": name,
@@ -151,14 +154,16 @@ async def group(asked: Asked) -> View:
     return View("group.html", f"Group {name}", data)
 
 
-async def _waiting_ms(asked: Asked, progress: GroupProgress) -> dict[str, int | None]:
+async def _waiting_ms(
+    asked: Asked, progress: GroupProgress, asked_max: int
+) -> dict[str, int | None]:
     """Returns for how long the next message of each queue that is behind has waited.
 
     Asks for that message itself: of the queues with most unread messages.
     """
     asks = asked.questions
     behind = sorted((row for row in progress.queues if row.lag), key=lambda row: -row.lag)
-    offsets = {row.queue: row.group_offset for row in behind[:_QUEUES_ASKED_MAX]}
+    offsets = {row.queue: row.group_offset for row in behind[:asked_max]}
     addresses = {queue: queue.broker_name for queue in offsets}
     found = await asks.each(
         addresses, "next message", lambda queue: asks.admin.messages.at(queue, offsets[queue], 1)
