@@ -4,7 +4,7 @@
 use mqcore_record::layout::{MAGIC_V1, MAGIC_V2};
 use mqcore_record::{CrcCheck, Found, RecordError, RecordView, check, crc_property};
 
-use super::torn_head::is_head_torn;
+use super::torn_head::{SECTOR_BYTES, is_head_torn};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::segment::Chain;
@@ -13,8 +13,6 @@ use crate::units::{MIB, round_up};
 /// Bytes looked at per read where there is no map: big enough for the disk's full rate, small
 /// enough to stay in the cache of the processor.
 const CHUNK_BYTES: usize = MIB as usize;
-/// What a device writes whole.
-pub(super) const SECTOR_BYTES: u64 = 512;
 /// How far behind a bad record whole ones are looked for. A log file holds at most 2 GiB; damage
 /// that hides every record of a whole window this long is indistinguishable from a torn end.
 pub(super) const LOOK_AHEAD_BYTES: u64 = 256 * MIB;

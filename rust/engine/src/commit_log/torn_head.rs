@@ -11,9 +11,10 @@ use mqcore_record::layout::{
 };
 use mqcore_record::{Host, RecordView};
 
-use super::scan::SECTOR_BYTES;
 use crate::units::round_up;
 
+/// What a device writes whole.
+pub(super) const SECTOR_BYTES: u64 = 512;
 /// What a writer's copy makes visible at once: so many bytes before a border are zeros at the least.
 const WORD: [u8; 8] = [0; 8];
 

@@ -14,7 +14,8 @@ use mqcore_record::layout::{
 };
 use mqcore_record::{CrcCheck, RecordView, inner_offsets};
 
-use super::scan::{SECTOR_BYTES, Scan, scan};
+use super::scan::{Scan, scan};
+use super::torn_head::SECTOR_BYTES;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::segment::Chain;

@@ -141,11 +141,7 @@ impl World {
         }
         self.watch_log(broker)?;
         self.watch_frames()?;
-        if self.flaw == Some(Flaw::ReadersSeeAll)
-            && let Some(store) = self.nodes[broker].store()
-        {
-            store.replica().confirm(None);
-        }
+        self.let_readers_see(broker);
         let opening = self.nodes[broker].opening;
         match came {
             Ok(()) => {

@@ -135,6 +135,15 @@ impl World {
         self.watch_frames()
     }
 
+    /// What a slave with a flaw lets readers see.
+    pub(crate) fn let_readers_see(&mut self, broker: usize) {
+        if self.flaw == Some(Flaw::ReadersSeeAll)
+            && let Some(store) = self.nodes[broker].store()
+        {
+            store.replica().confirm(None);
+        }
+    }
+
     /// What a master with a flaw makes of the reports.
     pub(crate) fn bend_marks(&mut self, broker: usize, flaw: Flaw) {
         let Some(opened) = self.nodes[broker].opened_mut() else {
