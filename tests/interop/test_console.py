@@ -6,6 +6,7 @@ import pytest
 
 from console_running import running, visitor
 from interop.servers import BROKER_NAME, official_software, serving
+from mqcore.console.pages.brokers import TABS
 from mqcore.console.routes import MENU
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -25,8 +26,7 @@ def test_official_servers_are_shown_and_changed(tmp_path: Path, version: str) ->
         admin.change("/groups", name="readers", retries="3")
         admin.change("/groups/readers/reset", topic="made", to="start")
         paths = [path for path, _ in MENU]
-        paths += [f"/brokers/{BROKER_NAME}/0?tab={tab}" for tab in ("figures", "configuration")]
-        paths += [f"/brokers/{BROKER_NAME}/0?tab={tab}" for tab in ("memory", "store", "clients")]
+        paths += [f"/brokers/{BROKER_NAME}/0?tab={tab}" for tab in TABS]
         paths += [f"/topics/made?tab={tab}" for tab in ("queues", "groups", "settings", "produce")]
         paths += [f"/groups/readers?tab={tab}" for tab in ("progress", "members", "settings")]
         unanswered = {path for path in paths if "without an answer" in admin.page(path).text}
