@@ -52,6 +52,11 @@ MASKS: Final[Sequence[Mask]] = (
         rb'"(?:commitLogDiskRatio\w*|consumeQueueDiskRatio|commitLogDiskRatio_[^"]*)":"(?P<value>[^"]*)"',
         "how full the machine's disk is",
     ),
+    _runtime(
+        "times-of-requests",
+        rb'"(?:putLatency\d+|putMessageDistributeTime|(?:put|get)MessageEntireTimeMax)":"(?P<value>[^"]*)"',
+        "how long requests took",
+    ),
 )
 
 

@@ -33,12 +33,12 @@ pub(crate) fn answer_stored<D: Disk, C: Clock>(
     } else {
         status
     };
-    let answered = match stored.kind {
+    match stored.kind {
         Kind::Send => answer_send(cx, stored, status),
         Kind::Back => answer_back(cx.connections, stored, status),
         Kind::End => answer_end(cx, stored, status),
         Kind::Recall => answer_recall(cx.connections, &cx.policy.broker, stored, status),
-    };
+    }
     cx.connections
         .times
         .describe(stored.marks, || Subject::Stored {
@@ -47,7 +47,6 @@ pub(crate) fn answer_stored<D: Disk, C: Clock>(
             physical_offset: stored.physical_offset,
             bytes: stored.bytes,
         });
-    answered
 }
 
 fn answer_send<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, stored: &Stored, status: PutStatus) {

@@ -31,7 +31,7 @@ use crate::half_counts::Counts;
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, check_name, spelled};
 use crate::parked::{Kind, Stored};
 use crate::policy::{Policy, Topic};
-use crate::properties::{self, POP_CK};
+use crate::properties::{self, POP_CK, Seen};
 use crate::refusals::{self, Refused};
 use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
@@ -215,16 +215,9 @@ impl SendProcessor {
         let messages = inner_offsets::span(sys_flag, text);
         cx.connections.stats.sends += messages;
         cx.connections.stats.send_bytes += appended.len_bytes;
-        let traffic = &mut cx.connections.traffic;
-        traffic.stored(topic, seen.kind(), messages, appended.len_bytes);
-        if let DeliveryRoute::Timer(slot_ms) = route {
-            let wait_ms = slot_ms.saturating_sub(cx.store.wall_ms()).max(0);
-            traffic.delayed(topic, wait_ms.unsigned_abs() / MS_PER_S);
-        }
-        if dead_letter.is_some() {
-            let group = send.topic.strip_prefix(RETRY_PREFIX);
-            traffic.given_back(group.unwrap_or_default(), send.topic, true);
-        }
+        let dead = dead_letter.is_some().then_some(send.topic);
+        let counted = (topic, messages, appended.len_bytes);
+        count_stored(cx, counted, &seen, (route, dead));
         if seen.is_half {
             self.counts.change(send.topic, |count| count.waiting += 1);
         }
@@ -361,6 +354,25 @@ impl SendProcessor {
         stored.batch_key = key.map(Box::from);
         delivery.settle(cx, stored, appended.end(), seen.waits);
         Ok(())
+    }
+}
+
+/// Counts a stored message by its topic; `dead` is the retry topic of one that became a dead letter.
+fn count_stored<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    (topic, messages, bytes): (&str, u64, u64),
+    seen: &Seen<'_>,
+    (route, dead): (DeliveryRoute, Option<&str>),
+) {
+    let traffic = &mut cx.connections.traffic;
+    traffic.stored(topic, seen.kind(), messages, bytes);
+    if let DeliveryRoute::Timer(slot_ms) = route {
+        let wait_ms = slot_ms.saturating_sub(cx.store.wall_ms()).max(0);
+        traffic.delayed(topic, wait_ms.unsigned_abs() / MS_PER_S);
+    }
+    if let Some(retry) = dead {
+        let group = retry.strip_prefix(RETRY_PREFIX).unwrap_or_default();
+        traffic.given_back(group, retry, true);
     }
 }
 

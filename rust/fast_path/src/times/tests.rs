@@ -35,7 +35,10 @@ fn stored() -> Subject {
     }
 }
 
-fn slowest(times: &RequestTimes) -> Vec<(i32, u64, Vec<(&'static str, u64)>)> {
+/// Code, time and stages of a slow request.
+type Seen = (i32, u64, Vec<(&'static str, u64)>);
+
+fn slowest(times: &RequestTimes) -> Vec<Seen> {
     let all = times.slowest.since(0, times.now_us());
     all.map(|slow| (slow.code, slow.total_us, slow.stages.named().collect()))
         .collect()
