@@ -174,3 +174,16 @@ pub enum LinkFault {
         id: i64,
     },
 }
+
+impl LinkFault {
+    /// What it comes to where our log begins at `start`: before that it cannot be cut.
+    #[must_use]
+    pub fn at_log_from(self, start: u64) -> Self {
+        match self {
+            Self::CutNeeded { offset, .. } if offset < start => {
+                Self::NothingInCommon { offset, start }
+            }
+            fault => fault,
+        }
+    }
+}

@@ -329,23 +329,14 @@ impl<D: Disk, C: Clock> Follower<D, C> {
                 Ok(None) => return self.append(&mut pieces, &mut walk),
                 Err(fault) => {
                     self.append(&mut pieces, &mut walk)?;
-                    return Err(self.cut_by(fault).to_string());
+                    let fault = fault.at_log_from(self.store.replica().extent().start);
+                    if let LinkFault::CutNeeded { offset, .. } = fault {
+                        self.cut_at = Some(offset);
+                    }
+                    return Err(fault.to_string());
                 }
             }
         }
-    }
-
-    /// Notes where the log must be cut, as far as it can be; why the link ends.
-    fn cut_by(&mut self, fault: LinkFault) -> LinkFault {
-        let LinkFault::CutNeeded { offset, .. } = fault else {
-            return fault;
-        };
-        let start = self.store.replica().extent().start;
-        if offset < start {
-            return LinkFault::NothingInCommon { offset, start };
-        }
-        self.cut_at = Some(offset);
-        fault
     }
 
     /// Looks whether the master's log ends before ours: then it goes on sending that it goes on there, and

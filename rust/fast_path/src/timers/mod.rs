@@ -344,12 +344,9 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     /// To be called only when the log has everything that the master had delivered at that moment:
     /// what is passed over here is delivered by nobody any more.
     ///
-    /// Nothing is done while the master has entered less than we have: it was a slave that lagged behind, or
-    /// we were the master. What we have entered beyond it, it has not delivered, also from slots before
-    /// `read_ms`.
-    ///
-    /// What goes around the wheel again is in the queue twice for as long as the master has not stored it
-    /// again: a slave that takes its place in that time may deliver it twice.
+    /// Nothing is done while the master has entered less than we have: it has not delivered the rest. What
+    /// goes around the wheel again is in the queue twice for as long as the master has not stored it again:
+    /// a slave that takes its place in that time may deliver it twice.
     ///
     /// # Durability
     /// That of memory, until [`Timers::flush`].

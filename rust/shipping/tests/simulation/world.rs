@@ -72,9 +72,8 @@ pub(crate) struct World {
     pub(crate) reports: super::watch::Reports,
     bounds: super::flaw::Bounds,
     sent_number: u64,
-    /// Sends of this start of the master that wait for an answer.
+    /// Sends to this start of the master that wait, and what a slave reads into.
     pub(crate) parked: usize,
-    /// What a slave reads into.
     pub(crate) read_buffer: Vec<u8>,
 }
 
