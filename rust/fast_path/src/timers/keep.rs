@@ -114,8 +114,28 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         self.waiting.iter().map(|(topic, each)| (&**topic, *each))
     }
 
+    /// Notes that so many of a topic came, or left where that is below zero.
+    pub(super) fn count(&mut self, topic: &[u8], by: i64) {
+        let Ok(topic) = std::str::from_utf8(topic) else {
+            return;
+        };
+        let changed_ms = self.store.wall_ms();
+        self.changes += 1;
+        self.note_moved(topic, by);
+        if let Some(waiting) = self.waiting.get_mut(topic) {
+            waiting.count += by;
+            waiting.changed_ms = changed_ms;
+        } else {
+            let waiting = Waiting {
+                count: by,
+                changed_ms,
+            };
+            self.waiting.insert(topic.into(), waiting);
+        }
+    }
+
     /// So many messages of a topic came, or left where that is below zero.
-    pub(super) fn note_moved(&mut self, topic: &str, by: i64) {
+    fn note_moved(&mut self, topic: &str, by: i64) {
         if !self.moved.contains_key(topic) && self.moved.len() < MOVED_TOPICS_MAX {
             self.moved.insert(topic.into(), Moved::default());
         }

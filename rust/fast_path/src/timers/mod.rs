@@ -440,23 +440,6 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         }
         Ok(())
     }
-
-    fn count(&mut self, topic: &[u8], by: i64) {
-        let Ok(topic) = std::str::from_utf8(topic) else {
-            return;
-        };
-        let changed_ms = self.store.wall_ms();
-        self.changes += 1;
-        self.note_moved(topic, by);
-        if let Some(waiting) = self.waiting.get_mut(topic) {
-            waiting.count += by;
-            waiting.changed_ms = changed_ms;
-        } else {
-            let count = by;
-            let waiting = Waiting { count, changed_ms };
-            self.waiting.insert(topic.into(), waiting);
-        }
-    }
 }
 
 /// When the oldest message in the queue of the wheel's topic was stored.
