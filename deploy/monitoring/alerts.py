@@ -263,6 +263,16 @@ ALERTS = (
         _WHOLE,
     ),
     Alert(
+        "CertificateEnds",
+        "{mqcore_tls_certificate_not_after_seconds} - time() < 14 * 86400",
+        "10m",
+        "ticket",
+        "The {{ $labels.kind }} certificate of {{ $labels.node_id }} ends within two weeks",
+        _one("mqcore_tls_certificate_not_after_seconds", f'{_BROKER},kind="server"', "86400x30"),
+        "15m",
+        {**_WHOLE, "kind": "server"},
+    ),
+    Alert(
         "SeriesLeftOut",
         "{mqcore_series_left_out} > 0",
         "10m",
