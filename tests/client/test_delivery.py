@@ -105,7 +105,7 @@ def test_another_broker_is_tried_where_it_may_do_better(code: int) -> None:
     assert caught.value.reason is SendReason.REFUSED
 
 
-@pytest.mark.parametrize("code", [13, 26, 29, 3, 501])
+@pytest.mark.parametrize("code", [13, 26, 29, 3, 500])
 def test_a_refusal_that_every_broker_would_give_is_final(code: int) -> None:
     delivery = _delivery()
     delivery.next_try(QUEUES, 0)
@@ -115,6 +115,15 @@ def test_a_refusal_that_every_broker_would_give_is_final(code: int) -> None:
     with pytest.raises(SendError) as caught:
         _answered(delivery, _answer(code), "h:1", 1)
     assert str(caught.value) == text
+
+
+def test_a_queue_that_has_moved_is_looked_for_first() -> None:
+    delivery = _delivery()
+    assert not delivery.has_moved
+    for code, has_moved in ((501, True), (1, False)):
+        delivery.next_try(QUEUES, 0)
+        assert _answered(delivery, _answer(code), "h:1", 1) is None
+        assert delivery.has_moved == has_moved
 
 
 def test_one_deadline_over_all_tries() -> None:
