@@ -3,7 +3,7 @@
 //! The sector with the first part of a head came in part, the next one, with the body, whole. The CRC covers
 //! the body alone; place and lengths are checked anyway, and stand before and behind what is looked at here.
 //! Queue id and queue offset are settled after the walk ([`super::DoubtfulRecords`]). What else may be lost
-//! cannot be told from what somebody has sent: the time of a client whose clock is at 1970, a user's flag, how
+//! cannot be distinguished from what somebody has sent: the time of a client whose clock is at 1970, a user's flag, how
 //! often a message was retried.
 
 use mqcore_record::layout::{
