@@ -253,6 +253,7 @@ fn a_log_is_not_cut_before_its_first_file_and_stays_what_it_is() {
     let disk = TwinDisk::new();
     let (store, ends) = filled(&disk);
     dispatch(&store);
+    store.durability().flush().unwrap();
     store.retention().remove_oldest(None, 1, None).unwrap();
     let start = store.replica().extent().start;
     assert!(start > ends[3]);

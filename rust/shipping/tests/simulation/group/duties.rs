@@ -11,9 +11,9 @@ use super::node::Role;
 use super::world::{Event, World};
 use crate::ledger::{Checked, demand};
 
-/// What a master answers to a slave that asks for what it has removed.
+/// Why a master closes the link of a slave that asks for what it has removed.
 const TOO_FAR_BEHIND: &str = "what is between was removed";
-/// The answer of a slave whose log has nothing of its master's any more.
+/// Why a slave closes its link whose log has nothing of its master's any more.
 const NOTHING_STAYS: &str = "nothing of it can stay";
 /// Bytes that a slave reads at once.
 const READ_LEN_BYTES: usize = 64 * 1024;
