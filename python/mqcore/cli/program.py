@@ -180,7 +180,9 @@ class ProgramOptions:
             str(each.value(_LOG_LEVEL)) for each in configurations if _LOG_LEVEL in each.settings
         )
         level = self.log_level or next(set_levels, _LEVEL)
-        start_logging(level, self.log_format, _log_file(configurations[0]))
+        # A console has no settings of its own, and prints.
+        file = _log_file(configurations[0]) if configurations else None
+        start_logging(level, self.log_format, file)
         levels = next((each for each in configurations if _LOG_LEVELS in each.settings), None)
         if levels is not None:
             _apply_levels(str(levels.value(_LOG_LEVELS)))
