@@ -144,13 +144,18 @@ def test_a_group_that_is_behind_is_waited_for(tmp_path: Path) -> None:
     with two_brokers(OURS, tmp_path) as cluster:
         namesrv = cluster.namesrv.address
         done(topic(cluster, "create", TOPIC, "-q", "4", "-b", cluster.first.broker.address))
+        first: list[bytes] = []
         consumer = mqcore.PushConsumer(
-            namesrv, group=GROUP, topics=TOPIC, handler=lambda _each: None
+            namesrv, group=GROUP, topics=TOPIC, handler=lambda each: first.append(each.body)
         )
         with consumer, mqcore.Producer(namesrv, group="pg") as producer:
             producer.send(mqcore.Message(TOPIC, "first"))
-            with mqcore.Admin(namesrv) as admin:
-                eventually(lambda: admin.topics.groups(TOPIC), lambda found: GROUP in found)
+            assert eventually(lambda: list(first), bool) == [b"first"]
+        # It is known by its offsets now: nobody of it is there.
+        with mqcore.Admin(namesrv) as admin:
+            assert GROUP in eventually(
+                lambda: admin.topics.groups(TOPIC), lambda found: GROUP in found
+            )
         with mqcore.Producer(namesrv, group="pg") as producer:
             for number in range(40):
                 producer.send(mqcore.Message(TOPIC, str(number)))
