@@ -29,6 +29,7 @@ class RunReport:
         counts: Tests per folder.
         tried_again: Tests that needed another try: how many, by name.
         failed: Tests that failed in the end.
+        whys: Why tries failed that another one followed, by name.
     """
 
     tests_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -36,6 +37,7 @@ class RunReport:
     counts: Counter[str] = field(default_factory=Counter)
     tried_again: Counter[str] = field(default_factory=Counter)
     failed: set[str] = field(default_factory=set)
+    whys: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_lines(cls, lines: Iterable[str]) -> "RunReport":
@@ -44,6 +46,8 @@ class RunReport:
         for line in lines:
             phase = json.loads(line)
             report._take(phase["test"], phase["outcome"], phase["took_s"])
+            if phase.get("why"):
+                report.whys[phase["test"]] = phase["why"]
         report.counts.update(_folder_of(test) for test in report.tests_s)
         return report
 
@@ -71,6 +75,8 @@ class RunReport:
             for test, tries in sorted(self.tried_again.items()):
                 ending = "and failed" if test in self.failed else "and passed"
                 found.append(f"{tries + 1:5} tries, {ending}: {test}")
+                if test not in self.failed and test in self.whys:
+                    found += [f"      | {line}" for line in self.whys[test].splitlines()]
         else:
             found.append("no test needed another try")
         return found

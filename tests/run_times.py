@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# Of the text of a failure: its end, with the assertion and what the test printed.
+_WHY_CHARS = 4_000
+
 
 class RunTimes:
     """Appends to one file; a line is written whole, so that processes do not mix theirs."""
@@ -27,6 +30,10 @@ class RunTimes:
             "outcome": report.outcome,
             "took_s": round(report.duration, 4),
         }
+        # An outcome of pytest-rerunfailures.
+        if str(report.outcome) == "rerun":
+            # Nobody prints a try that another one follows.
+            line["why"] = report.longreprtext[-_WHY_CHARS:]
         os.write(self._descriptor, (json.dumps(line) + "\n").encode())
 
     def pytest_unconfigure(self) -> None:
