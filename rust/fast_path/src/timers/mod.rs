@@ -123,8 +123,13 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let mut timer = Timer::open(disk, root, &config, begin_ms, messages_end, &mut whole)?;
         let bounds = store.topics().bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
         let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
-        timer.set_queue_offset(timer.queue_offset().clamp(min, max));
-        let opened = timer.opened();
+        let (known, opened) = (timer.queue_offset(), timer.opened());
+        timer.set_queue_offset(known.clamp(min, max));
+        if timer.queue_offset() != known || opened.cut_bytes > 0 {
+            // What was entered beyond a cut is kept as gone: other messages come to those positions, and
+            // the next start must not take them for entered.
+            timer.flush(now_ms)?;
+        }
         if opened.is_rebuilt {
             let text = "the timer wheel did not fit its log: it was made again from the log";
             store.files().notices.warn(text);

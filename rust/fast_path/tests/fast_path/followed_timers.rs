@@ -36,3 +36,22 @@ fn what_the_master_has_not_entered_is_not_passed_over_with_its_slot() {
     // The first one comes again: which of a slot the master had is not known.
     assert_eq!(delivered_behind(1), 2);
 }
+
+#[test]
+fn what_comes_in_the_place_of_what_was_cut_is_entered_by_the_next_start() {
+    let mut timed = Timed::new(config(1_000, 3_600), timing());
+    timed.send_at("kept", SECOND_MS + 5_000);
+    timed.tick();
+    let end = timed.serving.store.replica().appended();
+    timed.send_at("cut", SECOND_MS + 5_100);
+    timed.tick();
+    let now_ms = timed.serving.store.wall_ms();
+    timed.timers.flush(now_ms).unwrap();
+    timed.cut(end);
+    timed.send_at("instead", SECOND_MS + 5_200);
+    // Before the timers are written down again.
+    timed.kill();
+    timed.pass(10_000);
+    let arrived = timed.arrived().into_iter().map(|(key, _)| key);
+    assert_eq!(arrived.collect::<Vec<_>>(), ["kept", "instead"]);
+}

@@ -123,11 +123,16 @@ impl Timed {
     /// Ends as `kill -9` does, and starts again.
     pub(crate) fn kill(&mut self) {
         self.serving.store.abandon();
-        self.start();
+        self.start(OpenHow::RefuseDamage);
     }
 
-    fn start(&mut self) {
-        let how = OpenHow::RefuseDamage;
+    /// Ends, and starts with a log that is cut there.
+    pub(crate) fn cut(&mut self, physical_offset: u64) {
+        self.serving.store.abandon();
+        self.start(OpenHow::CutAt(physical_offset));
+    }
+
+    fn start(&mut self, how: OpenHow) {
         let (twin, clock) = (self.serving.twin.clone(), self.serving.clock.clone());
         let store = Store::open(twin, clock, self.config.clone(), how).unwrap();
         self.serving.store = Arc::new(store);
