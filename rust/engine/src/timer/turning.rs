@@ -155,8 +155,24 @@ impl<D: Disk> Timer<D> {
         if now_ms < self.read_ms {
             self.wheel.clear(now_ms, self.read_ms)?;
             self.read_ms = now_ms;
+            self.keep_going_back()?;
         }
         self.write_ms = now_ms;
+        Ok(())
+    }
+
+    /// Writes down that times come again, before anything is entered for them: a start by the old check point
+    /// would take it for delivered.
+    fn keep_going_back(&mut self) -> Result<()> {
+        if self.read_ms < self.point.read_ms {
+            self.wheel.flush(self.read_ms)?;
+            let point = Point {
+                read_ms: self.read_ms,
+                ..self.point
+            };
+            self.point_file.write(&point)?;
+            self.point = point;
+        }
         Ok(())
     }
 
@@ -172,6 +188,7 @@ impl<D: Disk> Timer<D> {
             self.wheel.clear(read_ms, self.read_ms)?;
         }
         self.read_ms = read_ms;
+        self.keep_going_back()?;
         let now_ms = self.wheel.floored(now_ms + ROLL_LATER_MS);
         self.write_ms = self.write_ms.max(now_ms).max(self.read_ms);
         Ok(())

@@ -55,3 +55,32 @@ fn what_comes_in_the_place_of_what_was_cut_is_entered_by_the_next_start() {
     let arrived = timed.arrived().into_iter().map(|(key, _)| key);
     assert_eq!(arrived.collect::<Vec<_>>(), ["kept", "instead"]);
 }
+
+#[test]
+fn what_is_due_before_a_clock_that_was_ahead_outlives_a_kill() {
+    let mut timed = Timed::new(config(1_000, 3_600), timing());
+    timed.send_at("first", SECOND_MS + 1_000);
+    assert_eq!(timed.pass(15_000).delivered, 1);
+    timed.timers.flush(timed.serving.store.wall_ms()).unwrap();
+    timed.serving.clock.set_wall_ms(SECOND_MS);
+    timed.tick();
+    timed.send_at("second", SECOND_MS + 5_000);
+    timed.tick();
+    // Before the timers are written down again.
+    timed.kill();
+    timed.pass(10_000);
+    let arrived = timed.arrived().into_iter().map(|(key, _)| key);
+    assert_eq!(arrived.collect::<Vec<_>>(), ["first", "second"]);
+}
+
+#[test]
+fn where_a_master_is_behind_is_kept_before_anything_is_entered() {
+    let mut timed = Timed::new(config(1_000, 3_600), timing());
+    timed.send_at("first", SECOND_MS + 1_000);
+    assert_eq!(timed.pass(15_000).delivered, 1);
+    let now_ms = timed.serving.store.wall_ms();
+    timed.timers.flush(now_ms).unwrap();
+    let read_ms = SECOND_MS + 2_000;
+    timed.timers.follow_master(read_ms, 1, now_ms).unwrap();
+    assert_eq!(timed.timers.point().read_ms, read_ms);
+}

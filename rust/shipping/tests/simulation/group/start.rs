@@ -89,6 +89,9 @@ impl World {
             process.opened = Some(opened);
         }
         self.check_opened(broker, how)?;
+        if self.options.has_timers {
+            self.has_timers(broker)?;
+        }
         let work_ms = self.dice.below(100);
         self.plan(work_ms, Event::Work(broker, opening));
         if self.options.has_timers {

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use mqcore_engine::clock::ManualClock;
+use mqcore_engine::disk::Disk;
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_fast_path::timers::Timers;
 
@@ -50,8 +51,9 @@ impl World {
         Ok(())
     }
 
-    /// Whether timers are open; they are opened with the first message.
-    fn has_timers(&mut self, broker: usize) -> Checked<bool> {
+    /// Whether timers are open; they are opened with the first message, and by a later start at once: before
+    /// a log grows again where it was cut.
+    pub(crate) fn has_timers(&mut self, broker: usize) -> Checked<bool> {
         let now_ms = self.nodes[broker].now_ms();
         let known = &mut self.nodes[broker];
         let Some(opened) = known.opened().filter(|_| !known.twin.is_stopped()) else {
@@ -60,13 +62,15 @@ impl World {
         if opened.timers.is_some() {
             return Ok(true);
         }
+        let store = std::sync::Arc::clone(&opened.store);
         let (topic, queue_id) = super::sends::TIMER_QUEUE;
-        let bounds = opened.store.topics().bounds(topic.as_bytes(), queue_id);
+        let bounds = store.topics().bounds(topic.as_bytes(), queue_id);
         let has_some = known.twin_done(bounds)?.flatten();
-        if has_some.is_none_or(|bounds| bounds.max == 0) {
+        let kept = known.twin.stat(&Path::new(ROOT).join("timerwheel"));
+        let are_kept = known.twin_done(kept)?.flatten().is_some();
+        if !are_kept && has_some.is_none_or(|bounds| bounds.max == 0) {
             return Ok(false);
         }
-        let store = std::sync::Arc::clone(&opened.store);
         let timers = Timers::open(store, &known.twin, Path::new(ROOT), now_ms);
         let timers = known.twin_done(timers)?;
         let has_some = timers.is_some();
