@@ -1,5 +1,6 @@
 //! Timers of a slave that follow those of its master, and deliver in its place.
 
+use mqcore_engine::store::OpenHow;
 use mqcore_fast_path::timers::Progress;
 
 use crate::timers::{SECOND_MS, Timed, config, timing};
@@ -38,7 +39,7 @@ fn what_the_master_has_not_entered_is_not_passed_over_with_its_slot() {
 }
 
 #[test]
-fn what_comes_in_the_place_of_what_was_cut_is_entered_by_the_next_start() {
+fn what_comes_instead_of_what_was_cut_is_entered_by_the_next_start() {
     let mut timed = Timed::new(config(1_000, 3_600), timing());
     timed.send_at("kept", SECOND_MS + 5_000);
     timed.tick();
@@ -47,7 +48,8 @@ fn what_comes_in_the_place_of_what_was_cut_is_entered_by_the_next_start() {
     timed.tick();
     let now_ms = timed.serving.store.wall_ms();
     timed.timers.flush(now_ms).unwrap();
-    timed.cut(end);
+    timed.serving.store.abandon();
+    timed.start(OpenHow::CutAt(end));
     timed.send_at("instead", SECOND_MS + 5_200);
     // Before the timers are written down again.
     timed.kill();

@@ -126,13 +126,7 @@ impl Timed {
         self.start(OpenHow::RefuseDamage);
     }
 
-    /// Ends, and starts with a log that is cut there.
-    pub(crate) fn cut(&mut self, physical_offset: u64) {
-        self.serving.store.abandon();
-        self.start(OpenHow::CutAt(physical_offset));
-    }
-
-    fn start(&mut self, how: OpenHow) {
+    pub(crate) fn start(&mut self, how: OpenHow) {
         let (twin, clock) = (self.serving.twin.clone(), self.serving.clock.clone());
         let store = Store::open(twin, clock, self.config.clone(), how).unwrap();
         self.serving.store = Arc::new(store);
