@@ -152,18 +152,19 @@ impl<D: Disk> Timer<D> {
     /// [`crate::error::Error::Io`].
     pub fn turn(&mut self, now_ms: i64) -> Result<()> {
         let now_ms = self.wheel.floored(now_ms);
-        if now_ms < self.read_ms {
-            self.wheel.clear(now_ms, self.read_ms)?;
-            self.read_ms = now_ms;
-            self.keep_going_back()?;
-        }
+        self.go_back(now_ms)?;
         self.write_ms = now_ms;
         Ok(())
     }
 
-    /// Writes down that times come again, before anything is entered for them: a start by the old check point
-    /// would take it for delivered.
-    fn keep_going_back(&mut self) -> Result<()> {
+    /// Goes back to `read_ms`, where we are farther: slots from there on are emptied. That times come again is
+    /// written down before anything is entered for them: a start by the old check point would take it for
+    /// delivered.
+    fn go_back(&mut self, read_ms: i64) -> Result<()> {
+        if read_ms < self.read_ms {
+            self.wheel.clear(read_ms, self.read_ms)?;
+            self.read_ms = read_ms;
+        }
         if self.read_ms < self.point.read_ms {
             self.wheel.flush(self.read_ms)?;
             let point = Point {
@@ -184,11 +185,8 @@ impl<D: Disk> Timer<D> {
     /// [`crate::error::Error::Io`].
     pub fn follow(&mut self, read_ms: i64, now_ms: i64) -> Result<()> {
         let read_ms = self.wheel.floored(read_ms);
-        if read_ms < self.read_ms {
-            self.wheel.clear(read_ms, self.read_ms)?;
-        }
+        self.go_back(read_ms)?;
         self.read_ms = read_ms;
-        self.keep_going_back()?;
         let now_ms = self.wheel.floored(now_ms + ROLL_LATER_MS);
         self.write_ms = self.write_ms.max(now_ms).max(self.read_ms);
         Ok(())
