@@ -147,7 +147,7 @@ def _whole(
 ) -> Snapshot:
     stats = state.store.stats()
     parts = (
-        _broker_rows(state, fast_path),
+        _broker_rows(state, fast_path, stats),
         group_rows(state),
         of_members,
         _transaction_rows(state),
@@ -187,8 +187,7 @@ def flag(is_so: bool) -> str:
     return "true" if is_so else "false"
 
 
-def _broker_rows(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, Rows]:
-    faults = faults_of(state.store.stats())
+def _broker_rows(state: BrokerState, fast_path: Mapping[str, int], stats: Stats) -> dict[str, Rows]:
     return {
         "rocketmq_processor_watermark": {
             (name,): sum(fast_path.get(each, 0) for each in figures)
@@ -198,7 +197,7 @@ def _broker_rows(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, 
         "rocketmq_topic_number": _one(len(state.topics.topics)),
         "rocketmq_consumer_group_number": _one(len(state.groups.groups)),
         "mqcore_build_info": {(__version__,): 1},
-        "mqcore_broker_healthy": _one(int(not faults)),
+        "mqcore_broker_healthy": _one(int(not faults_of(stats))),
         "mqcore_is_master": _one(int(state.role.is_master)),
         "mqcore_sends_total": _one(fast_path.get("sends", 0)),
         "mqcore_pulled_total": _one(fast_path.get("pulled", 0)),
