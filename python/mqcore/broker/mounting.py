@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +23,7 @@ from mqcore.broker.state import BrokerState
 from mqcore.config import BrokerSettings
 from mqcore.errors import MountError
 from mqcore.model.topics import PERM_READ, TopicConfig
+from mqcore.numbered_files import folders, numbered
 
 __all__ = ["Mount", "as_mounted", "know_stored_topics"]
 
@@ -103,13 +103,13 @@ class Mount:
             shutil.rmtree(self._into / name, ignore_errors=True)
         for name in _MADE_FILES:
             (self._into / name).unlink(missing_ok=True)
-        _link(_named(self._log_dir, _OFFSET_DIGITS), self._into / "commitlog", writes_last=False)
+        _link(numbered(self._log_dir, _OFFSET_DIGITS), self._into / "commitlog", writes_last=False)
         for kind, writes_last in _QUEUES.items():
-            for topic in _folders(self.source / kind):
-                for queue in _folders(topic):
+            for topic in folders(self.source / kind):
+                for queue in folders(topic):
                     into = self._into / kind / topic.name / queue.name
-                    _link(_named(queue, _OFFSET_DIGITS), into, writes_last=writes_last)
-        _link(_named(self.source / "index", _TIME_DIGITS), self._into / "index", writes_last=True)
+                    _link(numbered(queue, _OFFSET_DIGITS), into, writes_last=writes_last)
+        _link(numbered(self.source / "index", _TIME_DIGITS), self._into / "index", writes_last=True)
         for name in _COPIED:
             if (self.source / name).is_file():
                 shutil.copyfile(self.source / name, self._into / name)
@@ -144,22 +144,6 @@ class Mount:
                     into = config / entry.name
                     if not into.exists():
                         shutil.copyfile(entry.path, into)
-
-
-def _folders(folder: Path) -> Iterator[Path]:
-    with contextlib.suppress(FileNotFoundError):
-        for entry in os.scandir(folder):
-            if entry.is_dir():
-                yield Path(entry.path)
-
-
-def _named(folder: Path, digits: int) -> list[Path]:
-    """Returns the files of a folder whose names are numbers, in their order."""
-    try:
-        found = sorted(folder.iterdir())
-    except FileNotFoundError:
-        return []
-    return [file for file in found if len(file.name) == digits and file.name.isdigit()]
 
 
 def _link(files: list[Path], into: Path, *, writes_last: bool) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from mqcore.numbered_files import folders, numbered
 from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.reading import content_end
 
@@ -115,7 +116,7 @@ class Source:
 
     def log(self, point: Point) -> list[StoreFile]:
         """Returns the files of the log up to a point, in their order."""
-        found = _numbered(self.log_dir, _OFFSET_DIGITS)
+        found = numbered(self.log_dir, _OFFSET_DIGITS)
         end = point.end
         if end is None:
             # The next file may have been made already, and holds nothing.
@@ -131,11 +132,11 @@ class Source:
     def derived(self, point: Point) -> Iterator[StoreFile]:
         """Yields queues, index and timers: what an open makes again where it lacks."""
         for kind in _QUEUES:
-            for topic in _folders(self.root / kind):
-                for queue in _folders(topic):
+            for topic in folders(self.root / kind):
+                for queue in folders(topic):
                     path = f"{kind}/{topic.name}/{queue.name}"
-                    yield from _all_but_last_settled(path, _numbered(queue, _OFFSET_DIGITS))
-        index = _numbered(self.root / "index", _TIME_DIGITS)
+                    yield from _all_but_last_settled(path, numbered(queue, _OFFSET_DIGITS))
+        index = numbered(self.root / "index", _TIME_DIGITS)
         # The newest one is written in place, slot by slot: half of a change would hide older keys.
         # An open after a kill throws it away too, and makes it again.
         kept = index if point.is_clean else index[:-1]
@@ -144,7 +145,7 @@ class Source:
         if wheel.is_file():
             yield StoreFile(wheel.name, wheel, False)
         yield from _all_but_last_settled(
-            "timerlog", _numbered(self.root / "timerlog", _OFFSET_DIGITS)
+            "timerlog", numbered(self.root / "timerlog", _OFFSET_DIGITS)
         )
 
     def late(self) -> list[StoreFile]:
@@ -154,7 +155,7 @@ class Source:
 
     def file_len_bytes(self) -> int:
         """Returns the length of a file of the log; 0 where there is none."""
-        files = _numbered(self.log_dir, _OFFSET_DIGITS)
+        files = numbered(self.log_dir, _OFFSET_DIGITS)
         return files[0].stat().st_size if files else 0
 
 
@@ -216,16 +217,3 @@ def _files(folder: Path) -> list[Path]:
         return sorted(Path(each.path) for each in os.scandir(folder) if each.is_file())
     except FileNotFoundError:
         return []
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return sorted(Path(each.path) for each in os.scandir(folder) if each.is_dir())
-    except FileNotFoundError:
-        return []
-
-
-def _numbered(folder: Path, digits: int) -> list[Path]:
-    """Returns the files of a folder whose names are numbers, in their order."""
-    found = _files(folder)
-    return [each for each in found if len(each.name) == digits and each.name.isdigit()]
