@@ -251,7 +251,14 @@ def test_the_audit_has_every_change_and_no_secret(tmp_path: Path) -> None:
     assert second["before"] != ""
     assert "hidden" not in path.read_text()
     assert [row["on"] for row in Audit(path).rows()] == ["t1", "t0"]
+    # Neither a time (`2026-11-27T00:30`) nor a hash is found by the name of a topic.
+    for row, hour in ((first, "00"), (second, "10")):
+        row["time"] = f"2026-11-27T{hour}:30:00.000+00:00"
+    path.write_text(f"{json.dumps(first)}\n{json.dumps(second)}\n")
     assert [row["on"] for row in Audit(path).rows("T0")] == ["t0"]
+    assert [row["on"] for row in Audit(path).rows("T1")] == ["t1"]
+    assert [row["on"] for row in Audit(path).rows("2026-11-27 10:30")] == ["t1"]
+    assert Audit(path).rows(second["before"]) == []
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "::", "example.org"])

@@ -5,6 +5,7 @@ looks, whenever the test runs.
 """
 
 import hashlib
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -65,7 +66,12 @@ _READ_MAX = 1_024
 async def serving(
     root: Path, now_ms: int, *, config_path: Path | None = None
 ) -> AsyncIterator[Live]:
-    """Runs a broker whose clock shows `now_ms` for ever, with a client."""
+    """Runs a broker whose clock shows `now_ms` for ever, with a client.
+
+    The timers of a session may have gone on behind its last message: a clock before them would set
+    them back, so it shows their time then.
+    """
+    now_ms = max(now_ms, _timers_read_ms(root))
     pairs = KEYS | {"storePathRootDir": str(root)} | existing_sizes(root)
     settings = settings_of_pairs(pairs)
     broker = Broker(settings, config_path=config_path, clock=lambda: now_ms)
@@ -76,6 +82,12 @@ async def serving(
             yield Live(broker, client, [])
     finally:
         await broker.stop()
+
+
+def _timers_read_ms(root: Path) -> int:
+    """Returns up to when timed messages are delivered, by the check point of a store; 0 without."""
+    path = root / "config" / "timercheck"
+    return int(struct.unpack_from(">q", path.read_bytes())[0]) if path.exists() else 0
 
 
 def _rounds(now_ms: int, state: BrokerState, persistence: ConfigPersistence) -> Rounds:

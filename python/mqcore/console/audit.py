@@ -87,10 +87,12 @@ class Audit:
         self._last.append(row)
 
     def rows(self, text: str = "") -> list[dict[str, Any]]:
-        """Returns the last lines, the newest first; those with a text in them."""
-        found = (row for row in reversed(self._last))
+        """Returns the last lines, the newest first; those with a text in them.
+
+        The time counts as it is shown, with a blank between day and hour; the hash does not count.
+        """
         wanted = text.lower()
-        return [row for row in found if wanted in json.dumps(row, ensure_ascii=False).lower()]
+        return [row for row in reversed(self._last) if wanted in _searched(row)]
 
     def checked(self) -> tuple[int, int]:
         """Returns how many lines the file has, and the number of the first that was tampered with.
@@ -114,6 +116,12 @@ class Audit:
     def whole(self) -> bytes:
         """Returns the file."""
         return self._path.read_bytes() if self._path.exists() else b""
+
+
+def _searched(row: Mapping[str, Any]) -> str:
+    shown = {key: value for key, value in row.items() if key != "before"}
+    shown["time"] = str(row.get("time", "")).replace("T", " ")
+    return json.dumps(shown, ensure_ascii=False).lower()
 
 
 def _shown(key: str, value: str) -> str:
