@@ -4,8 +4,9 @@ Most of a test of interoperation is waiting for the programs of others, so there
 processes as the machines of the project have processors. Arguments go to pytest; with a path among
 them there is one process. Prints what the first process prints, and that of the others when it has
 ended, then the slowest tests, the time per folder and the tests that needed another try.
-`--measure` writes `tests/seconds.json` anew, by which the files are divided. Exits with 0 when no
-test failed.
+`--measure` writes `tests/seconds.json` anew, by which the files are divided. Of the files of
+`tests/rotated.txt` a third runs, unless `--matrix` is given; `--seed` chooses which. Exits with 0
+when no test failed.
 """
 
 import json
@@ -15,7 +16,19 @@ import time
 from pathlib import Path
 
 from run_report import print_report
-from split_tests import ROOT, TABLE, divided, measured, seconds, test_files
+from split_tests import (
+    ROOT,
+    TABLE,
+    divided,
+    left_out,
+    measured,
+    rotated,
+    seconds,
+    test_files,
+)
+
+sys.path.insert(0, str(ROOT / "tests"))
+from sampling import seed_of
 
 OUTPUTS = ROOT / ".cache" / "tests"
 TIMES = ROOT / ".cache" / "test-times.jsonl"
@@ -24,6 +37,8 @@ PROCESSES = 4
 NO_TESTS = 5
 LOOK_S = 0.5
 MEASURE = "--measure"
+MATRIX = "--matrix"
+SEED = "--seed="
 
 
 def pytest(*arguments: str) -> list[str]:
@@ -57,6 +72,22 @@ def started(number: int, arguments: list[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(pytest(*arguments), stdout=file, stderr=file)
 
 
+def files_to_run(arguments: list[str]) -> list[str]:
+    """Returns the test files of a run; prints how many of the rotated ones it leaves out."""
+    files = test_files()
+    if MATRIX in arguments or MEASURE in arguments:
+        return files
+    given = [each.removeprefix(SEED) for each in arguments if each.startswith(SEED)]
+    seed = seed_of(int(given[-1]) if given else None)
+    unchosen = left_out(rotated(), seconds(), seed)
+    print(
+        f"{len(unchosen)} of {len(rotated())} files of tests/rotated.txt are left out "
+        f"({SEED}{seed}); {MATRIX} runs all",
+        flush=True,
+    )
+    return [file for file in files if file not in unchosen]
+
+
 def main(arguments: list[str]) -> int:
     """Runs them."""
     TIMES.unlink(missing_ok=True)
@@ -66,7 +97,7 @@ def main(arguments: list[str]) -> int:
         return code
     given = [argument for argument in arguments if argument != MEASURE]
     OUTPUTS.mkdir(parents=True, exist_ok=True)
-    shares = divided(test_files(), seconds(), PROCESSES)
+    shares = divided(files_to_run(arguments), seconds(), PROCESSES)
     began = time.monotonic()
     processes = [started(number, [*share, *given]) for number, share in enumerate(shares)]
     codes = set()

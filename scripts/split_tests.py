@@ -3,10 +3,12 @@
 The seconds of each file are those of `tests/seconds.json`, as measured on two cores with all
 processes running; `scripts/run_tests.py --measure` writes them anew. Files that share something
 costly to start, a Spark session or a pair of brokers, stay together. Those with programs of others
-are the last of a process: what they share runs until its end.
+are the last of a process: what they share runs until its end. Of the files of `tests/rotated.txt`
+a seed chooses those that a run has.
 """
 
 import json
+import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,6 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "seconds.json"
+ROTATED = ROOT / "tests" / "rotated.txt"
+# Of the files there a run has so many by their seconds: one part.
+ROTATED_PARTS = 3
 # Of a file that was not measured yet.
 UNKNOWN_S = 5.0
 # The rules of the sources, which `make lint` runs.
@@ -36,6 +41,26 @@ def seconds() -> dict[str, float]:
     """Returns the measured seconds by file."""
     table: dict[str, float] = json.loads(TABLE.read_text(encoding="utf-8"))
     return table
+
+
+def rotated() -> list[str]:
+    """Returns the files of which a run has only some."""
+    lines = ROTATED.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def left_out(files: Iterable[str], table: Mapping[str, float], seed: int) -> set[str]:
+    """Returns the files that a run with a seed does not have: the last of a drawn order."""
+    order = sorted(files)
+    random.Random(f"{seed} files").shuffle(order)
+    allowed_s = sum(table.get(file, UNKNOWN_S) for file in order) / ROTATED_PARTS
+    chosen: set[str] = set()
+    for file in order:
+        if allowed_s <= 0:
+            break
+        chosen.add(file)
+        allowed_s -= table.get(file, UNKNOWN_S)
+    return set(order) - chosen
 
 
 def divided(files: Iterable[str], table: Mapping[str, float], processes: int) -> list[list[str]]:

@@ -91,3 +91,19 @@ def test_times_are_added_up_by_file(split: ModuleType, tmp_path: Path) -> None:
     times = tmp_path / "times.jsonl"
     times.write_text(TIMES, encoding="utf-8")
     assert split.measured(times) == {"tests/broker/test_pop.py": 3.2, "tests/test_golden.py": 0.5}
+
+
+def test_a_seed_chooses_a_third_of_the_rotated_files(split: ModuleType) -> None:
+    rotated, table = split.rotated(), split.seconds()
+    assert set(rotated) <= set(split.test_files())
+    whole_s = sum(table.get(file, split.UNKNOWN_S) for file in rotated)
+    longest_s = max(table.get(file, split.UNKNOWN_S) for file in rotated)
+    seen: set[str] = set()
+    for seed in range(20):
+        unchosen = split.left_out(rotated, table, seed)
+        assert unchosen == split.left_out(reversed(rotated), table, seed)
+        chosen = set(rotated) - unchosen
+        taken_s = sum(table.get(file, split.UNKNOWN_S) for file in chosen)
+        assert whole_s / 3 <= taken_s <= whole_s / 3 + longest_s
+        seen |= chosen
+    assert seen == set(rotated), "every file has its turn"
