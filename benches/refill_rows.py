@@ -123,6 +123,8 @@ def refill_rows(scratch: Path) -> Iterator[Row]:
         "haListenEnable": "true",
         "haListenPort": port,
         "mappedFileSizeCommitLog": _FILE_BYTES,
+        # A disk that is three quarters full would let the master remove what is copied.
+        "diskMaxUsedSpaceRatio": 95,
     }
     with ours(scratch / "refilled", "ASYNC_FLUSH", more=more) as master:
         filled(master)
