@@ -15,6 +15,7 @@ from mqcore.cli.main import commands
 from mqcore.client.instance import tls_context
 from mqcore.errors import NameServerError
 from mqcore.remoting import ServerTls, TlsMode, server_context
+from mqcore.remoting.tls import context_now
 
 
 def _papers(directory: Path, name: str, host: str = "127.0.0.1") -> tuple[ServerTls, TlsFiles]:
@@ -80,6 +81,6 @@ def test_the_command_line_checks_hosts_unless_it_is_switched_off(tmp_path: Path)
 
 
 def test_true_checks_hosts() -> None:
-    context = tls_context(True)
+    context = context_now(tls_context(True))
     assert context is not None
     assert context.check_hostname
