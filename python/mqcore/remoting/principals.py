@@ -118,9 +118,7 @@ def _rule(found: re.Match[str]) -> _Rule:
         raise ValueError(f"{pattern!r} is no pattern: {error}") from None
     for group in _GROUP.finditer(found["name"]):
         if group[2] is not None and int(group[2]) > compiled.groups:
-            raise ValueError(
-                f"{found['name']!r} names ${group[2]}, and {pattern!r} has no such group"
-            )
+            raise ValueError(f"{found['name']!r}: {pattern!r} has no group {group[2]}")
     return _Rule(found["kind"], compiled, found["name"], found["case"])
 
 
