@@ -5,7 +5,7 @@ for its length would be 369 MB. Knows no event loop.
 """
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
@@ -74,7 +74,7 @@ class TlsFiles:
 
     certificate: Path | None = None
     key: Path | None = None
-    key_password: str | None = None
+    key_password: str | None = field(default=None, repr=False)
     trusted: Path | None = None
     is_peer_required: bool = False
     checks_host: bool = True
@@ -115,13 +115,19 @@ def context_now(tls: TlsContext | None) -> ssl.SSLContext | None:
     return tls.now() if isinstance(tls, Renewed) else tls
 
 
-def renewed_server_context(files: TlsFiles) -> Renewed[ssl.SSLContext]:
+def renewed_server_context(
+    files: TlsFiles, what: str = "certificates of the listener"
+) -> Renewed[ssl.SSLContext]:
     """Returns the context of a server that follows its files.
+
+    Args:
+        files: The files.
+        what: What to call it in the log.
 
     Raises:
         TlsError: A file is missing, unreadable or not what it should be.
     """
-    return Renewed("certificates of the listener", files.paths, lambda: server_context(files))
+    return Renewed(what, files.paths, lambda: server_context(files))
 
 
 def renewed_client_context(files: TlsFiles) -> Renewed[ssl.SSLContext]:
