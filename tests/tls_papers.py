@@ -8,13 +8,28 @@ Knows no broker.
 
 import datetime
 import ssl
+from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
 
 from mqcore.remoting import ServerTls, TlsFiles, TlsMode, client_context, server_context
 
-__all__ = ["Papers"]
+__all__ = ["Pair", "Papers"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate with its chain, and its key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+def _in(days: int | None) -> datetime.datetime | None:
+    if days is None:
+        return None
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
 
 
 class Papers:
@@ -32,7 +47,9 @@ class Papers:
         self.trusted = folder / "authority.pem"
         self._authority.cert_pem.write_to_path(str(self.trusted))
 
-    def issued(self, name: str, *hosts: str, is_expired: bool = False) -> Path:
+    def issued(
+        self, name: str, *hosts: str, is_expired: bool = False, days: int | None = None
+    ) -> Path:
         """Returns a file with a certificate for hosts and its key; 127.0.0.1 without any."""
         path = self._folder / f"{name}.pem"
         hosts = hosts or ("127.0.0.1", "localhost")
@@ -40,10 +57,16 @@ class Papers:
             begin, end = datetime.datetime(2020, 1, 1), datetime.datetime(2021, 1, 1)
             made = self._authority.issue_cert(*hosts, not_before=begin, not_after=end)
         else:
-            made = self._authority.issue_cert(*hosts)
+            made = self._authority.issue_cert(*hosts, not_after=_in(days))
         path.unlink(missing_ok=True)
         made.private_key_and_cert_chain_pem.write_to_path(str(path))
         return path
+
+    def pair(self, days: int | None = None) -> Pair:
+        """Returns a certificate for 127.0.0.1 and its key, for files of their own."""
+        made = self._authority.issue_cert("127.0.0.1", "localhost", not_after=_in(days))
+        chain = b"".join(each.bytes() for each in made.cert_chain_pems)
+        return Pair(chain, made.private_key_pem.bytes())
 
     def keys(self, name: str, *hosts: str, is_expired: bool = False) -> dict[str, str]:
         """Returns the settings of a server or broker with a certificate of its own."""

@@ -273,6 +273,16 @@ ALERTS = (
         {**_WHOLE, "kind": "server"},
     ),
     Alert(
+        "CertificateRefused",
+        "{mqcore_tls_files_refused} > 0",
+        "10m",
+        "ticket",
+        "Renewed {{ $labels.kind }} certificates of {{ $labels.node_id }} cannot be used",
+        _one("mqcore_tls_files_refused", f'{_BROKER},kind="server"', "1x30"),
+        "15m",
+        {**_WHOLE, "kind": "server"},
+    ),
+    Alert(
         "SeriesLeftOut",
         "{mqcore_series_left_out} > 0",
         "10m",

@@ -167,7 +167,7 @@ def test_a_renewed_certificate_is_used_and_a_bad_file_changes_nothing(
             await fill(master, "T", 5)
             async with live(tmp_path / "s", haMasterAddress=at, **s) as slave:
                 await equal(master, slave)
-                assert "what was read of certificates before is used on" in caplog.text
+                assert "what they were before is used on" in caplog.text
 
     run_on("asyncio", run())
 

@@ -416,6 +416,8 @@ def test_monitoring_prints_what_is_left(cluster: Cluster) -> None:
             secret_key=None,
             has_tls=False,
             tls_authorities=None,
+            tls_certificate=None,
+            tls_key=None,
             checks_host=True,
             as_json=False,
         )

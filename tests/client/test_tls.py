@@ -15,6 +15,8 @@ from mqcore.cli.main import commands
 from mqcore.client.instance import tls_context
 from mqcore.errors import NameServerError
 from mqcore.remoting import ServerTls, TlsMode, server_context
+from mqcore.remoting.tls import context_now
+from tls_papers import Papers
 
 
 def _papers(directory: Path, name: str, host: str = "127.0.0.1") -> tuple[ServerTls, TlsFiles]:
@@ -79,7 +81,30 @@ def test_the_command_line_checks_hosts_unless_it_is_switched_off(tmp_path: Path)
         assert "--tls" in produced("--no-tls-host-check").output
 
 
+def test_the_command_line_shows_a_certificate_where_one_is_asked_for(tmp_path: Path) -> None:
+    papers = Papers(tmp_path / "papers")
+    files = TlsFiles(
+        certificate=papers.issued("server"), trusted=papers.trusted, is_peer_required=True
+    )
+    own = papers.pair()
+    certificate, key = tmp_path / "own.pem", tmp_path / "own.key"
+    certificate.write_bytes(own.certificate)
+    key.write_bytes(own.key)
+    with scripted(tls=ServerTls(TlsMode.ENFORCING, server_context(files))) as server:
+
+        def produced(*options: str) -> Result:
+            line = ["produce", "t", "-m", "x", "-n", server.address, "--timeout", "3"]
+            return CliRunner().invoke(commands, [*line, *options])
+
+        trusted = ["--tls", "--tls-ca", str(papers.trusted)]
+        shown = ["--tls-client-cert", str(certificate), "--tls-client-key", str(key)]
+        assert produced(*trusted, *shown).exit_code == 0
+        assert produced(*trusted).exit_code != 0
+        assert "go with --tls" in produced(*shown).output
+        assert "--tls-client-cert" in produced(*trusted, *shown[2:]).output
+
+
 def test_true_checks_hosts() -> None:
-    context = tls_context(True)
+    context = context_now(tls_context(True))
     assert context is not None
     assert context.check_hostname

@@ -55,8 +55,8 @@ def test_an_honoured_key_has_a_setting_and_a_setting_an_honoured_key() -> None:
         fields = set(key_fields(kind).values()) | listener
         assert all(keys[name].fate.is_honoured for name in fields)
         wanted = {key.name for key in keys.values() if key.fate in (fate, Fate.SERVER)}
-        # The budget is checked, and the log file opened, before there are settings.
-        early = {"memoryAllowed", "memoryBudget"}
+        # The budget is checked, and files opened, before there are settings.
+        early = {"memoryAllowed", "memoryBudget", "tls.config.file"}
         early |= {name for name in wanted if name.startswith("mqcoreLogFile")}
         assert wanted - fields <= early
 

@@ -1,5 +1,8 @@
 """The sink's options and columns: what is taken, and the error for everything else."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 from pyspark.sql.types import (
     BinaryType,
@@ -33,6 +36,40 @@ def test_tls_checks_host_names_unless_it_is_switched_off(text: str, tls: bool | 
 def test_tls_is_one_of_three() -> None:
     with pytest.raises(SparkError, match="true, false or unchecked"):
         read_options(NAMESRV | {"tls": "maybe"})
+
+
+def test_the_files_of_tls_are_options() -> None:
+    given = {
+        "tls.ca": "/ca.pem",
+        "tls.cert": "/cert.pem",
+        "TLS.key": "/key.pem",
+        "tls.keyPassword": "hidden",
+    }
+    files = TlsFiles(
+        trusted=Path("/ca.pem"),
+        certificate=Path("/cert.pem"),
+        key=Path("/key.pem"),
+        key_password="hidden",
+    )
+    assert read_options(NAMESRV | given).client.tls == files
+    assert read_options(NAMESRV | given | {"tls": "true"}).client.tls == files
+    unchecked = read_options(NAMESRV | given | {"tls": "unchecked"}).client.tls
+    assert unchecked == dataclasses.replace(files, checks_host=False)
+    assert "hidden" not in repr(unchecked)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"tls": "false", "tls.ca": "/ca.pem"}, r"tls is false, and tls\.ca needs it"),
+        ({"tls.key": "/key.pem"}, r"tls\.key goes with tls\.cert"),
+        ({"tls.cert": " "}, "a text that is not empty"),
+        ({"tls.caa": "/ca.pem"}, r"did you mean tls\.ca"),
+    ],
+)
+def test_options_of_tls_that_do_not_go_together(given: dict[str, str], words: str) -> None:
+    with pytest.raises(SparkError, match=words):
+        read_options(NAMESRV | given)
 
 
 TYPES: dict[str, DataType] = {

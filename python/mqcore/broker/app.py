@@ -227,6 +227,7 @@ class Broker:
                 self._ends_with(each.stop, each.stop)
             self._ends_with(self._end_server)
             state.link_refusals = self._server.hub.refusals
+            state.serving_tls = self._server.tls
             fast_path.start(asyncio.get_running_loop())
             address = await listen_as(
                 self._server, replace(listener, port=port), advertised=advertised

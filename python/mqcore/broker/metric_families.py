@@ -420,6 +420,18 @@ _ROWS: Final = (
         unit="seconds",
         only="there are files of certificates",
     ),
+    _counter(
+        "mqcore_tls_files_taken_total",
+        "kind",
+        "How often renewed files of certificates were taken, while it ran",
+        only="TLS is spoken",
+    ),
+    _gauge(
+        "mqcore_tls_files_refused",
+        "kind",
+        "Changed files of certificates cannot be used, and former ones are (1)",
+        only="TLS is spoken",
+    ),
 )
 
 # Those by topic and by group, of which there may be a hundred thousand series: written by the fast

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mqcore.broker.certificate_ends import certificate_ends
+from mqcore.broker.certificate_renewals import file_renewals
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
 from mqcore.broker.health import Registered, live_checks, ready_checks
@@ -378,7 +379,12 @@ def _replica_rows(state: BrokerState) -> dict[str, Rows]:
 
 def _certificate_rows(state: BrokerState) -> dict[str, Rows]:
     ends = certificate_ends(state.settings.listener)
-    return {"mqcore_tls_certificate_not_after_seconds": _keyed(ends)}
+    renewals = file_renewals(state)
+    return {
+        "mqcore_tls_certificate_not_after_seconds": _keyed(ends),
+        "mqcore_tls_files_taken_total": _keyed({k: each.taken for k, each in renewals.items()}),
+        "mqcore_tls_files_refused": _keyed({k: each.is_behind for k, each in renewals.items()}),
+    }
 
 
 def _deduplication_rows(fast_path: Mapping[str, int]) -> dict[str, Rows]:

@@ -13,6 +13,7 @@ from mqcore.native import (
     ReplicationSlave,
     ReplicationTls,
 )
+from mqcore.remoting.renewal import Renewed
 
 __all__ = ["HEARTBEAT_MIN_MS", "ActsForMaster", "Elections", "Replicas"]
 
@@ -91,6 +92,10 @@ class Protection(Protocol):
     @property
     def mode(self) -> str:
         """disabled, permissive or enforcing."""
+
+    @property
+    def ends(self) -> tuple[Renewed[ReplicationTls], ...]:
+        """What follows the files of certificates."""
 
     def serving(self) -> ReplicationTls | None:
         """Returns what protects the next connection of a slave; None for a plain port."""

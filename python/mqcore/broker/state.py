@@ -3,8 +3,7 @@
 Belongs to the event loop. Holds no socket: writing and sending is done by others.
 """
 
-import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
 from mqcore.native import Command, FastPath, Store, Timers, sql_fault
-from mqcore.remoting import ResponseCode, outgoing_tls_of
+from mqcore.remoting import ResponseCode, ServerTls, TlsContext, outgoing_tls_of
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
 _INVALID_CODE_FROM = 477
@@ -61,6 +60,7 @@ class BrokerState:
         passes_on: Whether requests for the master go to another broker, which is that or soon is.
         outgoing_tls: What protects connections to name servers, controllers and other brokers; None
             for plain ones.
+        serving_tls: How TLS is treated on the addresses that it listens on.
         elections: Who hears of the controller's notices; None without a controller.
         timers: Messages with a time of their own; None before the first of them.
         timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
@@ -106,7 +106,8 @@ class BrokerState:
     replicas: Replicas = field(default_factory=Replicas)
     elections: Elections | None = None
     passes_on: bool = False
-    outgoing_tls: ssl.SSLContext | None = None
+    outgoing_tls: TlsContext | None = None
+    serving_tls: Sequence[ServerTls] = ()
     timers: Timers | None = None
     timers_ahead_ms: int = 0
     check: Callable[[Command], Command | None] | None = None

@@ -49,6 +49,8 @@ class Cluster:
         secret_key: Its secret.
         has_tls: Whether TLS is spoken.
         tls_authorities: A file of authorities that are trusted, None for the machine's own.
+        tls_certificate: A file with the certificate that is shown to servers that ask for one.
+        tls_key: Its key, None where it is in the same file.
         checks_host: Whether certificates must name the host that is dialled.
         as_json: Whether to print JSON.
     """
@@ -59,6 +61,8 @@ class Cluster:
     secret_key: str | None
     has_tls: bool
     tls_authorities: Path | None
+    tls_certificate: Path | None
+    tls_key: Path | None
     checks_host: bool
     as_json: bool
 
@@ -86,13 +90,24 @@ class Cluster:
             UsageError: An option of TLS was given without --tls.
         """
         if not self.has_tls:
-            if self.tls_authorities is not None or not self.checks_host:
-                raise click.UsageError("--tls-ca and --no-tls-host-check go with --tls")
+            files = (self.tls_authorities, self.tls_certificate, self.tls_key)
+            if any(each is not None for each in files) or not self.checks_host:
+                raise click.UsageError(
+                    "--tls-ca, --tls-client-cert, --tls-client-key and --no-tls-host-check go "
+                    "with --tls"
+                )
             return None
+        if self.tls_key is not None and self.tls_certificate is None:
+            raise click.UsageError("--tls-client-key goes with --tls-client-cert")
         # Imported here: most commands need no TLS.
         from mqcore.remoting.tls import TlsFiles
 
-        return TlsFiles(trusted=self.tls_authorities, checks_host=self.checks_host)
+        return TlsFiles(
+            certificate=self.tls_certificate,
+            key=self.tls_key,
+            trusted=self.tls_authorities,
+            checks_host=self.checks_host,
+        )
 
     def admin(self) -> "Admin":
         """Returns an administrator; made within the event loop that it is to live on."""
@@ -169,6 +184,20 @@ def cluster_options(command: _Command) -> _Command:
             metavar="FILE",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="Authorities to trust, PEM; the machine's own by default.",
+        ),
+        click.option(
+            "--tls-client-cert",
+            "tls_certificate",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Certificate to show to servers that ask for one, PEM.",
+        ),
+        click.option(
+            "--tls-client-key",
+            "tls_key",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Its private key, PEM; in the same file by default.",
         ),
         click.option(
             "--no-tls-host-check",

@@ -50,6 +50,7 @@ from mqcore.config.checks import (
 )
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT
 from mqcore.config.log_levels import apply_log_levels
+from mqcore.config.tls_file import tls_file_layers
 from mqcore.errors import ConfigurationError
 from mqcore.native import existing_sizes
 
@@ -215,7 +216,7 @@ class ProgramOptions:
                 "metricsPromExporterPort": str(self.metrics_port),
             }
             layers.append(Layer("--metrics-port", pairs))
-        return layers
+        return [*layers, *tls_file_layers(layers, program)]
 
     def _resolved(self, program: Program, layers: list[Layer]) -> Configuration:
         return resolved(program, layers, is_strict=self.is_strict, ignored=self.ignored)

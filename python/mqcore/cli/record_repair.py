@@ -1,7 +1,6 @@
 """`mqcore store repair --from`: bad records of a directory, fetched from another replica."""
 
 import asyncio
-import ssl
 from pathlib import Path
 
 import click
@@ -9,7 +8,7 @@ import click
 from mqcore.cli.replica_link import replica_link
 from mqcore.errors import MQError
 from mqcore.native import BadRecord, next_bad_record, replace_bad_record
-from mqcore.remoting import Client, RequestCode, ResponseCode
+from mqcore.remoting import Client, RequestCode, ResponseCode, TlsContext
 
 __all__ = ["repair_records"]
 
@@ -60,7 +59,7 @@ def repair_records(
 
 
 async def _fetched(
-    address: str, bad: BadRecord, tls: ssl.SSLContext | None
+    address: str, bad: BadRecord, tls: TlsContext | None
 ) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Returns what another replica has in place of a bad record, and around it."""
     offsets = [each for each in (bad.before, bad.next_whole) if each is not None]

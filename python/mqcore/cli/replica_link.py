@@ -12,9 +12,8 @@ import click
 from mqcore.errors import MQError
 
 if TYPE_CHECKING:
-    import ssl
-
     from mqcore.native import ReplicationTls
+    from mqcore.remoting import TlsContext
 
 __all__ = ["ReplicaLink", "replica_link"]
 
@@ -32,7 +31,7 @@ class ReplicaLink:
         files: That of files of the log; None for plain ones.
     """
 
-    requests: "ssl.SSLContext | None"
+    requests: "TlsContext | None"
     mode: str
     files: "ReplicationTls | None"
 
@@ -73,10 +72,15 @@ def replica_link(settings: Mapping[str, str]) -> ReplicaLink:
         return ReplicaLink(None, "disabled", None)
     from mqcore.broker.replication.protection import ReplicationProtection
     from mqcore.config.checks import replication_tls_faults
+    from mqcore.config.keys import Program
+    from mqcore.config.layers import Layer
     from mqcore.config.settings import settings_of_pairs
+    from mqcore.config.tls_file import tls_file_layers
     from mqcore.remoting import outgoing_tls_of
 
     try:
+        for layer in tls_file_layers([Layer("given", found)], Program.BROKER):
+            found |= layer.pairs
         made = settings_of_pairs(found)
         if faults := replication_tls_faults(made):
             raise click.ClickException("; ".join(faults))

@@ -46,6 +46,11 @@ def check_listener(listener: ListenerSettings) -> list[str]:
     if listener.tls_need_client_auth == "require" and not listener.tls_trusted:
         faults.append("checking the certificates of clients needs tls.server.trustCertPath")
     _raise(faults)
+    if listener.tls_principal and listener.tls_need_client_auth == "none":
+        return [
+            "mqcoreTlsPrincipal has no effect: tls.server.need.client.auth=none asks no client for "
+            "a certificate"
+        ]
     return []
 
 
@@ -56,6 +61,13 @@ def check_broker(settings: BrokerSettings) -> list[str]:
         ConfigurationError: They cannot work together.
     """
     warnings = check_listener(settings.listener)
+    listener = settings.listener
+    if listener.tls_mode == "enforcing" and not (listener.uses_tls or listener.tls_enable):
+        warnings.append(
+            "tls.server.mode=enforcing is for connections that come in; those to name servers, "
+            "controllers and other brokers are plain (RocketMQ makes them TLS in this mode): set "
+            "useTLS=true"
+        )
     faults = []
     log_dir = str(settings.configuration.value("storePathCommitLog"))
     if any(separator in log_dir for separator in _PATH_SEPARATORS):

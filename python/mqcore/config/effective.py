@@ -107,6 +107,7 @@ def resolved(
         if SPELLINGS.get(name, name) not in keys:
             faults.append(f"--ignore {name}: no such key{_guess(name, program)}")
     for layer in layers:
+        (faults if is_strict else warnings).extend(layer.remarks)
         for written, text in layer.pairs.items():
             name = SPELLINGS.get(written, written)
             key = keys.get(name)

@@ -27,10 +27,12 @@ class Layer:
     Attributes:
         source: What to call it.
         pairs: Keys as they were written, with texts.
+        remarks: What is to be warned of: what the source has, and is not taken.
     """
 
     source: str
     pairs: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
 
 
 def file_layer(path: Path, program: Program) -> Layer:

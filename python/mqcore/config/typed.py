@@ -25,14 +25,18 @@ class ListenerSettings:
     send_buffer_bytes: Annotated[int, "serverSocketSndBufSize"]
     uses_tls: Annotated[bool, "useTLS"]
     tls_mode: Annotated[str, "tls.server.mode"]
+    tls_enable: Annotated[bool, "tls.enable"]
     tls_certificate: Annotated[Path | str, "tls.server.certPath"]
     tls_key: Annotated[Path | str, "tls.server.keyPath"]
     tls_key_password: Annotated[str, "tls.server.keyPassword"] = field(repr=False)
     tls_trusted: Annotated[Path | str, "tls.server.trustCertPath"]
     tls_need_client_auth: Annotated[str, "tls.server.need.client.auth"]
+    tls_principal: Annotated[str, "mqcoreTlsPrincipal"]
+    tls_ciphers: Annotated[str, "mqcoreTlsCiphers"]
     tls_client_key: Annotated[Path | str, "tls.client.keyPath"]
     tls_client_key_password: Annotated[str, "tls.client.keyPassword"] = field(repr=False)
     tls_client_certificate: Annotated[Path | str, "tls.client.certPath"]
+    tls_client_verifies_host: Annotated[bool, "tls.client.verifyHost"]
     tls_client_trusted: Annotated[Path | str, "tls.client.trustCertPath"]
 
 

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -20,6 +21,7 @@ from mqcore.console.sending import Sending
 from mqcore.console.settings import ConsoleSettings
 from mqcore.console.users import Users
 from mqcore.errors import ConfigurationError
+from mqcore.remoting.tls import TlsFiles, renewed_server_context
 
 __all__ = ["Console"]
 
@@ -84,10 +86,9 @@ class Console:
 
         Raises:
             ConfigurationError: The port cannot be bound.
+            TlsError: The certificate cannot be used.
         """
         settings = self._settings
-        bound = _bound(settings.host, settings.port)
-        host, port = bound.getsockname()[:2]
         config = uvicorn.Config(
             application(self.state),
             lifespan="off",
@@ -102,6 +103,10 @@ class Console:
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.key,
         )
+        if settings.certificate is not None:
+            _follow(config, TlsFiles(certificate=settings.certificate, key=settings.key))
+        bound = _bound(settings.host, settings.port)
+        host, port = bound.getsockname()[:2]
         self._server = server = _Server(config)
         self._tasks = [
             asyncio.create_task(server.serve(sockets=[bound]), name="console"),
@@ -123,6 +128,23 @@ class Console:
             await asyncio.gather(serving, history, return_exceptions=True)
         await self.state.sending.close()
         await self.state.admin.close()
+
+
+def _follow(config: uvicorn.Config, files: TlsFiles) -> None:
+    """Lets every new connection have the certificate as it is in its files by then.
+
+    Raises:
+        TlsError: The files cannot be used.
+    """
+    followed = renewed_server_context(files, "certificate of the console")
+
+    def chosen(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        # Called once in each handshake, whether or not the client names a host.
+        connection.context = followed.now()
+
+    config.load()
+    assert config.ssl is not None
+    config.ssl.sni_callback = chosen
 
 
 def _bound(host: str, port: int) -> socket.socket:

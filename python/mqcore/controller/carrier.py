@@ -5,13 +5,12 @@ Knows no message: what `ControllerNode` gives goes to its peer, and what the pee
 
 import asyncio
 import logging
-import ssl
 from concurrent.futures import ThreadPoolExecutor
 
 from mqcore.controller.peers import Peers
 from mqcore.errors import MQError
 from mqcore.native import ControllerMessage, ControllerNode
-from mqcore.remoting import Client, OwnRequestCode, ResponseCode
+from mqcore.remoting import Client, OwnRequestCode, ResponseCode, TlsContext
 
 __all__ = ["GROUP_FIELD", "ID_FIELD", "Carrier"]
 
@@ -34,7 +33,7 @@ class Carrier:
         node: ControllerNode,
         peers: Peers,
         group: str,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsContext | None = None,
     ) -> None:
         """Prepares; `start` begins.
 

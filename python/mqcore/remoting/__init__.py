@@ -35,7 +35,14 @@ from mqcore.remoting.request_codes import (
 from mqcore.remoting.response_codes import ResponseCode
 from mqcore.remoting.server import GRACE_S, Server
 from mqcore.remoting.slices import Slices, finished, in_slices
-from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, client_context, server_context
+from mqcore.remoting.tls import (
+    ServerTls,
+    TlsContext,
+    TlsFiles,
+    TlsMode,
+    client_context,
+    server_context,
+)
 from mqcore.remoting.wiring import (
     ListenerLike,
     OutgoingLike,
@@ -76,6 +83,7 @@ __all__ = [
     "Slices",
     "SocketOptions",
     "TcpAddress",
+    "TlsContext",
     "TlsFiles",
     "TlsMode",
     "UnixAddress",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-__all__ = ["end_of", "ends_in"]
+__all__ = ["elements", "end_of", "ends_in"]
 
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"
@@ -55,21 +55,26 @@ def end_of(certificate: bytes) -> int:
     Raises:
         ValueError: It is none.
     """
-    ((_, whole),) = list(_elements(certificate, 1, _SEQUENCE))
-    ((_, signed),) = list(_elements(whole, 1, _SEQUENCE))
-    fields = list(_elements(signed, _BEFORE_VALIDITY + 2))
+    ((_, whole),) = list(elements(certificate, 1, _SEQUENCE))
+    ((_, signed),) = list(elements(whole, 1, _SEQUENCE))
+    fields = list(elements(signed, _BEFORE_VALIDITY + 2))
     if fields and fields[0][0] == _VERSION:
         fields = fields[1:]
     if len(fields) <= _BEFORE_VALIDITY or fields[_BEFORE_VALIDITY][0] != _SEQUENCE:
         raise ValueError("no certificate: it has no validity")
-    times = list(_elements(fields[_BEFORE_VALIDITY][1], 2))
+    times = list(elements(fields[_BEFORE_VALIDITY][1], 2))
     if len(times) != 2:
         raise ValueError("no certificate: its validity has no end")
     return _seconds(*times[1])
 
 
-def _elements(content: bytes, count: int, wanted: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yields tag and content of the first elements.
+def elements(content: bytes, count: int, wanted: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yields tag and content of the first elements of what is encoded in DER.
+
+    Args:
+        content: The bytes.
+        count: How many elements at the most.
+        wanted: The tag that each has to have; any without.
 
     Raises:
         ValueError: There is none, or it is longer than what is there, or of another kind.

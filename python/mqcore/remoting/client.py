@@ -23,6 +23,7 @@ from mqcore.remoting.hub import Hub, LinkEvents
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
 from mqcore.remoting.sweep import Sweep
+from mqcore.remoting.tls import TlsContext, context_now
 
 __all__ = ["CALL_TIMEOUT_S", "CONNECT_TIMEOUT_S", "Client", "expect"]
 
@@ -52,7 +53,7 @@ class Client:
         events: Sequence[LinkEvents] = (),
         version: int = VERSION,
         language: int = 0,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsContext | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         """Prepares; nothing is connected yet.
@@ -194,7 +195,7 @@ class Client:
     async def _connect(self, address: str) -> Link:
         loop = asyncio.get_running_loop()
         target = parse_address(address)
-        hub = self.hub
+        hub, tls = self.hub, context_now(self._tls)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 if isinstance(target, UnixAddress):
@@ -206,14 +207,14 @@ class Client:
                         lambda: Connection(hub),
                         target.host,
                         target.port,
-                        ssl=self._tls,
-                        server_hostname=target.host if self._tls is not None else None,
+                        ssl=tls,
+                        server_hostname=target.host if tls is not None else None,
                     )
         except TimeoutError as error:
             why = f"no connection within {self._connect_timeout_s:g} s"
             raise ConnectError(f"{address}: {why}", address=address) from error
         except OSError as error:
-            why = _why_of(error, is_tls=self._tls is not None)
+            why = _why_of(error, is_tls=tls is not None)
             raise ConnectError(f"{address}: {why}", address=address) from error
         return made.link
 

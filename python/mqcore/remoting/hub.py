@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqcore.clock import monotonic_s
 from mqcore.native import Command
@@ -16,6 +16,9 @@ from mqcore.remoting.frames import Frames
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
 from mqcore.remoting.throttle import Throttle
+
+if TYPE_CHECKING:
+    from mqcore.remoting.principals import PrincipalRules
 
 __all__ = ["Hub", "LinkEvents"]
 
@@ -82,6 +85,7 @@ class Hub:
         frames: The unfinished frames of all connections.
         clock: Returns seconds that never step back, to bound the turns of connections.
         waiting: Connections whose turn ended with requests left.
+        principals: How the certificate of a client becomes a name; there are no names without.
     """
 
     def __init__(
@@ -105,6 +109,7 @@ class Hub:
         self.first_buffer = self.receive_buffer[:_FIRST_RECEIVE_BYTES]
         self.clock = clock
         self.waiting = 0
+        self.principals: PrincipalRules | None = None
         self.frames: Frames[Link] = Frames(
             self.limits.first_frames_bytes_max,
             self.limits.later_frames_bytes_max,
@@ -155,6 +160,15 @@ class Hub:
         self.notify("closed", link)
         if not self.links and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
+
+    def certificate_name(self, transport: asyncio.BaseTransport) -> str:
+        """Returns whom the certificate names that a client has shown; empty without one."""
+        protected = transport.get_extra_info("ssl_object")
+        if protected is None or self.principals is None:
+            return ""
+        # Only one that an authority of ours has signed is there.
+        shown = protected.getpeercert(True)
+        return self.principals.name_of(shown) if shown else ""
 
     def deafen(self) -> None:
         """Reads from nobody until `hear`: connections stay, and new ones wait for their answers."""

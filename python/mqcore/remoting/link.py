@@ -78,6 +78,9 @@ class LinkHub(RequestBounds, Protocol):
     def start(self, link: "Link", command: Command) -> Answer | Awaitable[Answer]:
         """Begins a request of the peer; returns its answer, or what to await for it."""
 
+    def certificate_name(self, transport: asyncio.BaseTransport) -> str:
+        """Returns whom the certificate names that the peer has shown; empty without one."""
+
     def failure(self, link: "Link", command: Command, error: Exception) -> Command:
         """Returns the answer that reports an error; logs what is not a refusal."""
 
@@ -91,6 +94,8 @@ class Link:
         peer_host: The other side's host alone.
         local_host: The number of our interface that it came in on; empty for a Unix socket.
         is_tls: Whether TLS protects it.
+        certificate_name: Whom the certificate of the peer names, by `mqcoreTlsPrincipal`; empty
+            where it has shown none, or no rule makes a name of it.
         is_lost: Whether it has ended.
         has_asked: Whether a whole frame of the peer has come, or it is we who ask.
         facts: Whatever a handler wants to remember about it; it ends with the connection.
@@ -111,6 +116,7 @@ class Link:
         self.peer_host = ""
         self.local_host = ""
         self.is_tls = False
+        self.certificate_name = ""
         self.is_lost = False
         self.has_asked = False
         self.facts: dict[str, Any] = {}
@@ -136,6 +142,8 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._reading.open(self._transport)
         self.is_tls = transport.get_extra_info("sslcontext") is not None
+        if self.is_tls:
+            self.certificate_name = self.hub.certificate_name(transport)
         self.peer, self.peer_host = _address_of(transport.get_extra_info("peername"))
         self.local_host = _address_of(transport.get_extra_info("sockname"))[1]
 

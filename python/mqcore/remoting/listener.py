@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from mqcore.errors import AddressError, AddressReason
 from mqcore.remoting.address import Address, AdvertisedWatch, TcpAddress, UnixAddress
 from mqcore.remoting.crowd import Crowd
-from mqcore.remoting.tls import FirstByte, ServerTls, first_byte_decision
+from mqcore.remoting.tls import FirstByte, ServerTls, context_now, first_byte_decision
 
 __all__ = ["Listener", "SocketOptions", "TakesSockets"]
 
@@ -233,7 +233,7 @@ class Listener:
                 await loop.connect_accepted_socket(
                     self._factory,
                     arrival,
-                    ssl=self._tls.context,
+                    ssl=context_now(self._tls.context),
                     ssl_handshake_timeout=handshake_s,
                     ssl_shutdown_timeout=handshake_s,
                 )

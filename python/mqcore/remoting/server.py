@@ -35,6 +35,7 @@ class Server:
 
     Attributes:
         hub: What its connections share: the open ones, the counts of refusals.
+        tls: How TLS is treated on its addresses.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Server:
         """
         self.hub = Hub(dispatcher, limits=limits, events=events, version=version)
         self._factory = factory
+        self.tls: list[ServerTls] = []
         self._listeners: list[Listener] = []
         self._sweep = Sweep(self.hub)
         self._crowd = Crowd(self.hub, self._sweep)
@@ -88,6 +90,10 @@ class Server:
             options=options,
         )
         opened = await listener.open(address)
+        if tls is not None:
+            # One rule for all listeners of a server: a name means the same wherever it comes in.
+            self.hub.principals = tls.principals
+            self.tls.append(tls)
         self._listeners.append(listener)
         self._sweep.start()
         return opened

@@ -5,23 +5,33 @@ for its length would be 369 MB. Knows no event loop.
 """
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TypeAlias
 
 from mqcore.errors import TlsError
+from mqcore.remoting.principals import PrincipalRules
+from mqcore.remoting.renewal import Renewed
 
 __all__ = [
     "FirstByte",
     "ServerTls",
+    "TlsContext",
     "TlsFiles",
     "TlsMode",
     "client_context",
+    "context_now",
     "first_byte_decision",
+    "renewed_client_context",
+    "renewed_server_context",
     "server_context",
 ]
 
 CLIENT_HELLO = 0x16
+
+# What protects connections: as it is, or made of files that may be renewed.
+TlsContext: TypeAlias = ssl.SSLContext | Renewed[ssl.SSLContext]
 
 
 class TlsMode(Enum):
@@ -64,18 +74,31 @@ class TlsFiles:
 
     certificate: Path | None = None
     key: Path | None = None
-    key_password: str | None = None
+    key_password: str | None = field(default=None, repr=False)
     trusted: Path | None = None
     is_peer_required: bool = False
     checks_host: bool = True
+    ciphers: str = ""
+
+    @property
+    def paths(self) -> tuple[Path | None, ...]:
+        """The files; None for those that there are not."""
+        return (self.certificate, self.key, self.trusted)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """How a listener treats TLS; permissive without a certificate unless set otherwise."""
+    """How a listener treats TLS; permissive without a certificate unless set otherwise.
+
+    Attributes:
+        mode: Whether it is spoken.
+        context: What protects connections.
+        principals: How a client's certificate becomes a name; there are no names without.
+    """
 
     mode: TlsMode = TlsMode.PERMISSIVE
-    context: ssl.SSLContext | None = None
+    context: TlsContext | None = None
+    principals: PrincipalRules | None = None
 
 
 def first_byte_decision(first_byte: int, tls: ServerTls) -> FirstByte:
@@ -85,6 +108,35 @@ def first_byte_decision(first_byte: int, tls: ServerTls) -> FirstByte:
     if tls.mode is TlsMode.DISABLED:
         return FirstByte.TLS_DISABLED
     return FirstByte.TLS if tls.context is not None else FirstByte.NO_CERTIFICATE
+
+
+def context_now(tls: TlsContext | None) -> ssl.SSLContext | None:
+    """Returns what protects the next connection; None for a plain one."""
+    return tls.now() if isinstance(tls, Renewed) else tls
+
+
+def renewed_server_context(
+    files: TlsFiles, what: str = "certificates of the listener"
+) -> Renewed[ssl.SSLContext]:
+    """Returns the context of a server that follows its files.
+
+    Args:
+        files: The files.
+        what: What to call it in the log.
+
+    Raises:
+        TlsError: A file is missing, unreadable or not what it should be.
+    """
+    return Renewed(what, files.paths, lambda: server_context(files))
+
+
+def renewed_client_context(files: TlsFiles) -> Renewed[ssl.SSLContext]:
+    """Returns the context of a client that follows its files.
+
+    Raises:
+        TlsError: A file is missing, unreadable or not what it should be.
+    """
+    return Renewed("certificates of a client", files.paths, lambda: client_context(files))
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -97,6 +149,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
         raise TlsError("a TLS server needs a certificate")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _set_ciphers(context, files.ciphers)
     _load_own(context, files)
     if files.trusted is not None:
         _load_trusted(context, files.trusted)
@@ -118,11 +171,21 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = files.checks_host
+    _set_ciphers(context, files.ciphers)
     if files.trusted is not None:
         _load_trusted(context, files.trusted)
     if files.certificate is not None:
         _load_own(context, files)
     return context
+
+
+def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
+    if not ciphers:
+        return
+    try:
+        context.set_ciphers(ciphers)
+    except ssl.SSLError as error:
+        raise TlsError(f"none of the ciphers {ciphers} is known (openssl ciphers -v)") from error
 
 
 def _load_own(context: ssl.SSLContext, files: TlsFiles) -> None:

@@ -3,21 +3,23 @@
 Knows the settings by their shape alone: `mqcore.config` is a layer beside this one.
 """
 
-import ssl
 from pathlib import Path
 from typing import Protocol
 
+from mqcore.errors import TlsError
 from mqcore.remoting.address import Address, TcpAddress, UnixAddress
 from mqcore.remoting.descriptors import connections_within, descriptors_within
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.listener import SocketOptions
+from mqcore.remoting.principals import principal_rules
 from mqcore.remoting.server import Server
 from mqcore.remoting.tls import (
     ServerTls,
+    TlsContext,
     TlsFiles,
     TlsMode,
-    client_context,
-    server_context,
+    renewed_client_context,
+    renewed_server_context,
 )
 
 __all__ = [
@@ -88,6 +90,14 @@ class ListenerLike(Protocol):
     def tls_need_client_auth(self) -> str:
         """none, optional or require."""
 
+    @property
+    def tls_principal(self) -> str:
+        """Rules that make a name of a client's certificate; empty for no names."""
+
+    @property
+    def tls_ciphers(self) -> str:
+        """What TLS 1.2 may use; those of the library where empty."""
+
 
 class OutgoingLike(ListenerLike, Protocol):
     """What is asked of the settings of outgoing connections, beside those of a listener."""
@@ -95,6 +105,14 @@ class OutgoingLike(ListenerLike, Protocol):
     @property
     def uses_tls(self) -> bool:
         """Whether outgoing connections speak TLS."""
+
+    @property
+    def tls_enable(self) -> bool:
+        """The same, by the name that official clients have for it."""
+
+    @property
+    def tls_client_verifies_host(self) -> bool:
+        """Whether a server's certificate must name the host that is dialled."""
 
     @property
     def tls_client_certificate(self) -> Path | str:
@@ -163,17 +181,22 @@ def tls_of(settings: ListenerLike) -> ServerTls:
         key_password=settings.tls_key_password or None,
         trusted=Path(settings.tls_trusted) if asks and settings.tls_trusted else None,
         is_peer_required=settings.tls_need_client_auth == "require",
+        ciphers=settings.tls_ciphers,
     )
-    return ServerTls(mode, server_context(files))
+    try:
+        rules = principal_rules(settings.tls_principal)
+    except ValueError as error:
+        raise TlsError(f"mqcoreTlsPrincipal: {error}") from error
+    return ServerTls(mode, renewed_server_context(files), rules if rules.rules else None)
 
 
-def outgoing_tls_of(settings: OutgoingLike) -> ssl.SSLContext | None:
+def outgoing_tls_of(settings: OutgoingLike) -> TlsContext | None:
     """Returns what protects connections to other servers; None where they are plain.
 
     Raises:
         TlsError: Certificates or keys cannot be used.
     """
-    if not settings.uses_tls:
+    if not (settings.uses_tls or settings.tls_enable):
         return None
     own = (
         settings.tls_client_certificate,
@@ -184,12 +207,14 @@ def outgoing_tls_of(settings: OutgoingLike) -> ssl.SSLContext | None:
         own = (settings.tls_certificate, settings.tls_key, settings.tls_key_password)
     certificate, key, password = own
     trusted = settings.tls_client_trusted or settings.tls_trusted
-    return client_context(
+    return renewed_client_context(
         TlsFiles(
             certificate=Path(certificate) if certificate else None,
             key=Path(key) if key else None,
             key_password=password or None,
             trusted=Path(trusted) if trusted else None,
+            checks_host=settings.tls_client_verifies_host,
+            ciphers=settings.tls_ciphers,
         )
     )
 

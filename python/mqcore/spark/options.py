@@ -8,8 +8,9 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from mqcore.remoting.tls import TlsFiles
@@ -37,6 +38,14 @@ _SIZE_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _TIME_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|)", re.IGNORECASE)
+
+# The fields of `TlsFiles` by the option that sets each.
+_TLS_PARTS: Final = {
+    "tls.ca": "trusted",
+    "tls.cert": "certificate",
+    "tls.key": "key",
+    "tls.keyPassword": "key_password",
+}
 
 Parser = Callable[[str, str], Any]
 
@@ -68,6 +77,11 @@ def text(option: str, value: str) -> str:
     return value.strip()
 
 
+def file(option: str, value: str) -> Path:
+    """The path of a file, on the driver and on every executor."""
+    return Path(text(option, value))
+
+
 def truth(option: str, value: str) -> bool:
     """True or false."""
     folded = value.strip().lower()
@@ -84,6 +98,31 @@ def tls_choice(option: str, value: str) -> bool | TlsFiles:
         return truth(option, value)
     except OptionError:
         raise wrong(option, value, "true, false or unchecked") from None
+
+
+def _of_tls(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns values with those of TLS as one: how it is spoken.
+
+    Raises:
+        OptionError: They do not go together.
+    """
+    given = {
+        option: values.pop(f"tls_{field}")
+        for option, field in _TLS_PARTS.items()
+        if f"tls_{field}" in values
+    }
+    if not given:
+        return values
+    if values.get("tls") is False:
+        raise contradiction("tls", f"tls is false, and {', '.join(given)} needs it")
+    if "tls.cert" not in given and given.keys() - {"tls.ca"}:
+        raise contradiction(
+            "tls.cert", f"{', '.join(given.keys() - {'tls.ca'})} goes with tls.cert"
+        )
+    base = values.get("tls")
+    fields = {_TLS_PARTS[option]: value for option, value in given.items()}
+    values["tls"] = replace(base if isinstance(base, TlsFiles) else TlsFiles(), **fields)
+    return values
 
 
 def number(option: str, value: str) -> int:
@@ -210,6 +249,12 @@ CONNECTION: Final = (
         ("useTLS",),
         "speak TLS; unchecked: with certificates that do not name the host, too",
     ),
+    Option(
+        "tls.ca", "tls_trusted", file, (), "authorities to trust, PEM; the machine's by default"
+    ),
+    Option("tls.cert", "tls_certificate", file, (), "the certificate that is shown, PEM"),
+    Option("tls.key", "tls_key", file, (), "its key, PEM; in the same file by default"),
+    Option("tls.keyPassword", "tls_key_password", text, (), "the password of that key"),
     Option("requestTimeoutMs", "request_timeout_ms", duration_ms, (), "deadline of a question"),
 )
 
@@ -258,7 +303,7 @@ class OptionTable:
                     option.name,
                     f"the option {option.name} is given by two of its names, with different values",
                 )
-        return values
+        return _of_tls(values)
 
     def _unknown(self, name: str) -> OptionError:
         near = difflib.get_close_matches(name.lower(), self._by_name, n=1)

@@ -8,7 +8,6 @@ requests and heartbeats go on meanwhile.
 import asyncio
 import logging
 import shlex
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +40,7 @@ from mqcore.broker.replication.orders import (
 )
 from mqcore.errors import MQError
 from mqcore.periodic import PeriodicTasks
-from mqcore.remoting import Client
+from mqcore.remoting import Client, TlsContext
 
 __all__ = ["ControllerLink", "MembershipView"]
 
@@ -72,7 +71,7 @@ class ControllerLink:
         wall_ms: Callable[[], int],
         version: int,
         send_timeout_ms: int,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsContext | None = None,
     ) -> None:
         """Prepares; `start` begins.
 

@@ -5,7 +5,6 @@ The files are those of the port for requests (`tls.server.*`), and of outgoing c
 certificate is renewed without a stop. Knows no socket and no stream.
 """
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -13,10 +12,9 @@ from typing import Final
 from mqcore.config import BrokerSettings
 from mqcore.errors import TlsError
 from mqcore.native import ReplicationTls
+from mqcore.remoting.renewal import Renewed
 
 __all__ = ["HA_TLS", "ReplicationProtection"]
-
-_log = logging.getLogger("mqcore.broker")
 
 # The setting by which a master serves TLS at the port for slaves.
 HA_TLS: Final = "mqcoreHaTls"
@@ -60,9 +58,14 @@ class ReplicationProtection:
             )
 
         paths = {certificate, key, Path(server_trust or client_trust)}
-        self._serving = _End(serving, paths)
+        self._serving = _followed(serving, paths)
         asked_paths = {shown or certificate, shown_key or key, Path(client_trust or server_trust)}
-        self._asking = _End(asking, asked_paths)
+        self._asking = _followed(asking, asked_paths)
+
+    @property
+    def ends(self) -> tuple[Renewed[ReplicationTls], ...]:
+        """What follows the files; nothing where TLS is disabled."""
+        return tuple(each for each in (self._serving, self._asking) if each is not None)
 
     def serving(self) -> ReplicationTls | None:
         """Returns what protects the next connection of a slave; None for a plain port."""
@@ -73,44 +76,18 @@ class ReplicationProtection:
         return self._asking.now() if self._asking is not None else None
 
 
-class _End:
-    """What is made from some files, made anew when they have changed."""
+def _followed(
+    make: Callable[[dict[Path, bytes]], ReplicationTls], paths: set[Path]
+) -> Renewed[ReplicationTls]:
+    """Returns what is made from some files, made anew when they have changed."""
+    return Renewed("certificates of replication", paths, lambda: _read(make, paths))
 
-    def __init__(
-        self, make: Callable[[dict[Path, bytes]], ReplicationTls], paths: set[Path]
-    ) -> None:
-        self._make = make
-        self._paths = sorted(paths)
-        self._seen = self._marks()
-        self._made = self._read()
 
-    def now(self) -> ReplicationTls:
-        """Returns what the files make; what they made before where they cannot be used now."""
-        try:
-            marks = self._marks()
-            if marks != self._seen:
-                self._seen = marks
-                self._made = self._read()
-                _log.info("certificates of replication were read again")
-        except TlsError as error:
-            _log.warning("what was read of certificates before is used on: %s", error.message)
-        return self._made
-
-    def _marks(self) -> list[tuple[int, int, int]]:
-        """Returns what changes with the files."""
-        try:
-            found = [path.stat() for path in self._paths]
-        except OSError as error:
-            raise TlsError(f"{error.filename}: {error.strerror}") from error
-        return [(each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
-
-    def _read(self) -> ReplicationTls:
-        try:
-            return self._make({path: path.read_bytes() for path in self._paths})
-        except OSError as error:
-            raise TlsError(f"{error.filename}: {error.strerror}") from error
-        except ValueError as error:
-            names = ", ".join(map(str, self._paths))
-            raise TlsError(
-                f"TLS of the port for slaves cannot be used: {error} ({names})"
-            ) from error
+def _read(make: Callable[[dict[Path, bytes]], ReplicationTls], paths: set[Path]) -> ReplicationTls:
+    try:
+        return make({path: path.read_bytes() for path in paths})
+    except OSError as error:
+        raise TlsError(f"{error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        names = ", ".join(map(str, sorted(paths)))
+        raise TlsError(f"TLS of the port for slaves cannot be used: {error} ({names})") from error

@@ -22,6 +22,7 @@ from mqcore.errors import (
 from mqcore.native import Command, FrameReader
 from mqcore.remoting.address import UnixAddress, parse_address
 from mqcore.remoting.request_codes import code_name
+from mqcore.remoting.tls import TlsContext, context_now
 
 __all__ = ["BlockingLink", "SocketPool"]
 
@@ -45,7 +46,7 @@ class BlockingLink:
 
     __slots__ = ("_buffer", "_end", "_reader", "_socket", "_timeout_s", "address", "used_s")
 
-    def __init__(self, address: str, *, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+    def __init__(self, address: str, *, tls: TlsContext | None, timeout_s: float) -> None:
         """Connects.
 
         Raises:
@@ -64,8 +65,9 @@ class BlockingLink:
             else:
                 made = socket.create_connection((target.host, target.port), timeout_s)
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                if tls is not None:
-                    made = tls.wrap_socket(made, server_hostname=target.host)
+                context = context_now(tls)
+                if context is not None:
+                    made = context.wrap_socket(made, server_hostname=target.host)
         except TimeoutError as error:
             raise ConnectError(
                 f"{address}: no connection within {timeout_s:g} s", address=address
@@ -189,7 +191,7 @@ class BlockingLink:
 class SocketPool:
     """The connections that are not in use, by address."""
 
-    def __init__(self, *, tls: ssl.SSLContext | None, connect_timeout_s: float) -> None:
+    def __init__(self, *, tls: TlsContext | None, connect_timeout_s: float) -> None:
         """Begins without any."""
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
