@@ -6,13 +6,16 @@ are made of it. Knows no figure.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["BULK", "COMMON", "FAMILIES", "LATENCY_BOUNDS_MS", "STORE", "Family", "Kind"]
+from mqcore.metrics.families import Family, Kind
 
+__all__ = ["BULK", "COMMON", "FAMILIES", "LATENCY_BOUNDS_MS", "METER", "STORE"]
+
+# The name of the meter, for OpenTelemetry.
+METER: Final = "broker-meter"
 # What every sample has, before the labels of the setting `metricsLabel`.
 COMMON: Final = ("cluster", "node_type", "node_id")
 # What the samples of the store have besides.
@@ -27,42 +30,6 @@ _FINISH_BOUNDS_S: Final = (5, 60, 600, 3_600, 43_200, 86_400)
 _DELAY_BOUNDS_S: Final = (60, 600, 3_600, 43_200, 86_400, 259_200)
 # Powers of two of a microsecond up to 16.8 s, as the fast path counts stages.
 _STAGE_BOUNDS_S: Final = tuple((1 << bucket) / 1_000_000 for bucket in range(25))
-
-
-class Kind(StrEnum):
-    """What a family is to Prometheus."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One metric.
-
-    Attributes:
-        name: As Prometheus sees it; counters end with `_total`.
-        kind: Its type.
-        labels: Its own labels, in order, behind those of all.
-        words: What it means.
-        unit: Of its values: the last part of the name, where there is one.
-        bounds: Of a histogram: where its buckets end, without infinity.
-        only: When it is shown at all; empty: always.
-    """
-
-    name: str
-    kind: Kind
-    labels: tuple[str, ...]
-    words: str
-    unit: str = ""
-    bounds: tuple[float, ...] = ()
-    only: str = ""
-
-    @property
-    def is_official(self) -> bool:
-        """Whether RocketMQ has it."""
-        return self.name.startswith("rocketmq_")
 
 
 def _counter(name: str, labels: str, words: str, *, unit: str = "", only: str = "") -> Family:
@@ -439,5 +406,13 @@ BULK: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+# Where the instrument of RocketMQ has another name or unit than Prometheus's name tells.
+_PUSHED: Final = {
+    "rocketmq_storage_flush_behind_bytes": ("rocketmq_storage_flush_behind_bytes", "bytes"),
+    "rocketmq_storage_dispatch_behind_bytes": ("rocketmq_storage_dispatch_behind_bytes", "bytes"),
+    "rocketmq_finish_message_latency_milliseconds": ("rocketmq_finish_message_latency", "ms"),
+}
 # By name, in the order in which they are shown.
-FAMILIES: Final[Mapping[str, Family]] = MappingProxyType({row.name: row for row in _ROWS})
+FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
+    {row.name: replace(row, pushed=_PUSHED.get(row.name)) for row in _ROWS}
+)

@@ -18,18 +18,12 @@ from mqcore.broker.certificate_ends import certificate_ends
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
 from mqcore.broker.health import Registered, live_checks, ready_checks
-from mqcore.broker.metrics import (
-    CONTENT_TYPE,
-    Buckets,
-    Rows,
-    SeriesBound,
-    Snapshot,
-    exposition,
-    parsed_labels,
-)
+from mqcore.broker.metric_families import COMMON, FAMILIES
 from mqcore.broker.observed_topics import Pieces, bulk, group_rows, revive_rows, timer_rows
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, StateFileError
+from mqcore.metrics.families import Buckets, Rows
+from mqcore.metrics.text import CONTENT_TYPE, SeriesBound, Snapshot, common_labels, exposition
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqcore.model.versions import version_name
 from mqcore.native import Stats
@@ -163,12 +157,10 @@ def _whole(
     rows: dict[str, Rows] = {}
     for part in parts:
         rows |= part
-    found = Snapshot(
-        cluster=state.settings.cluster,
-        node_id=state.settings.name,
-        labels=parsed_labels(state.settings.metrics_labels),
-        rows=rows,
-    )
+    settings = state.settings
+    own = dict(zip(COMMON, (settings.cluster, "broker", settings.name), strict=True))
+    common = common_labels(own, settings.metrics_labels, in_delta=settings.metrics_in_delta)
+    found = Snapshot(FAMILIES, common, rows)
     written = bulk(state, found, state.settings.metrics_series_max)
     rows |= revive_rows(state, written.own_behind_ms)
     return replace(found, bulk=Pieces(written), left_out=written.left_out)
