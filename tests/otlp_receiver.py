@@ -69,7 +69,7 @@ def receiving() -> Iterator[Received]:
     server = grpc.server(ThreadPoolExecutor(2))
     port = server.add_insecure_port("127.0.0.1:0")
     received = Received(f"http://127.0.0.1:{port}")
-    stubs.add_MetricsServiceServicer_to_server(_Service(received), server)
+    stubs.add_MetricsServiceServicer_to_server(_Service(received), server)  # type: ignore[no-untyped-call]
     server.start()
     try:
         yield received
@@ -81,7 +81,7 @@ def points(metrics: list[shapes.Metric]) -> list[Any]:
     """Returns the data points of metrics, whatever they are."""
     found: list[Any] = []
     for metric in metrics:
-        found += getattr(metric, metric.WhichOneof("data")).data_points
+        found += getattr(metric, str(metric.WhichOneof("data"))).data_points
     return found
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.metrics.export import Sum
 
 from live_broker import Live, live
 from loops import run_on, until
@@ -128,7 +129,8 @@ def told(points_of: Points, rows: dict[str, Rows], now_ns: int, *, arrives: bool
     for sent in points_of.requests(snapshot, SeriesBound(100), now_ns, lambda: None):
         for metric in sent.data.resource_metrics[0].scope_metrics[0].metrics:
             if metric.name == "rocketmq_messages_in_total":
-                total += sum(point.value for point in metric.data.data_points)
+                assert isinstance(metric.data, Sum)
+                total += sum(int(point.value) for point in metric.data.data_points)
         if arrives:
             points_of.arrived(sent, now_ns)
     return total

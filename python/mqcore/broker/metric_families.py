@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mqcore.metrics.families import Family, Kind
+from mqcore.metrics.program import PROGRAM_FAMILIES
 
 __all__ = ["BULK", "COMMON", "FAMILIES", "LATENCY_BOUNDS_MS", "METER", "STORE"]
 
@@ -249,7 +250,6 @@ _ROWS: Final = (
         unit="milliseconds",
     ),
     # Ours.
-    _gauge("mqcore_build_info", "version", "1; the version is a label"),
     _gauge("mqcore_broker_healthy", "", "1 when nothing is wrong"),
     _counter("mqcore_sends_total", "", "Messages stored for sends, since the start"),
     _counter("mqcore_pulled_total", "", "Messages given to pulls and pops, since the start"),
@@ -311,11 +311,6 @@ _ROWS: Final = (
         "Found damaged in the store: records, queue units made again, queue offsets lost",
     ),
     _gauge("mqcore_memory_bytes", "kind", "Memory of the store", unit="bytes"),
-    _gauge("mqcore_process_resident_bytes", "", "Memory of the process", unit="bytes"),
-    _counter("mqcore_process_cpu_seconds_total", "", "Processor time", unit="seconds"),
-    _gauge("mqcore_process_open_files", "", "Open file descriptors"),
-    _gauge("mqcore_process_files_limit", "", "How many may be open"),
-    _gauge("mqcore_process_start_seconds", "", "Its start, Unix time", unit="seconds"),
     _gauge("mqcore_is_master", "", "1 for a master, 0 for a slave"),
     _gauge("mqcore_replicas", "", "Slaves that are connected", only=_MASTER),
     _gauge(
@@ -380,13 +375,7 @@ _ROWS: Final = (
     ),
     _gauge("mqcore_deduplication_keys", "", "Messages that are remembered", only=_DEDUPLICATION),
     _gauge("mqcore_deduplication_window_ms", "", "How far back", only=_DEDUPLICATION),
-    _gauge(
-        "mqcore_tls_certificate_not_after_seconds",
-        "kind",
-        "When the certificate of a file ends, Unix time; of several the first",
-        unit="seconds",
-        only="there are files of certificates",
-    ),
+    *PROGRAM_FAMILIES,
 )
 
 # Those by topic and by group, of which there may be a hundred thousand series: written by the fast

@@ -47,7 +47,8 @@ async def observed(
         ports["metrics"] = await observatory.start(host, settings.metrics_port)
     if settings.pushes_metrics:
         from mqcore.broker.metric_families import METER
-        from mqcore.broker.observation import rest, snapshot
+        from mqcore.broker.observation import snapshot
+        from mqcore.metrics.page import rest
         from mqcore.metrics.pushing import pusher
 
         pushing = pusher(settings.pushing, METER, state.boot_ms, lambda: snapshot(state), rest)
