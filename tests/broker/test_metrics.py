@@ -4,15 +4,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mqcore.broker.durations import percentile_us, spans_text
-from mqcore.broker.metric_families import FAMILIES, Kind
-from mqcore.broker.metrics import (
+from mqcore.broker.metric_families import FAMILIES
+from mqcore.metrics.families import Buckets, Kind, Rows
+from mqcore.metrics.text import (
     OTHER,
-    Buckets,
-    Rows,
     SeriesBound,
     Snapshot,
+    common_labels,
     exposition,
     parsed_labels,
+    read_back,
 )
 
 COMMON = {"cluster": "c", "node_type": "broker", "node_id": "b"}
@@ -24,7 +25,7 @@ def samples(
 ) -> Found:
     """Returns labels, but for the common ones, and numbers of each metric."""
     found: Found = {}
-    text = exposition(Snapshot("c", "b", labels or {}, rows), bound).decode()
+    text = exposition(Snapshot(FAMILIES, {**COMMON, **(labels or {})}, rows), bound).decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             shown = dict(sample.labels)
@@ -62,7 +63,7 @@ def test_counters_gauges_and_histograms_are_read_back() -> None:
 
 
 def test_a_family_without_rows_of_its_own_is_declared_all_the_same() -> None:
-    text = exposition(Snapshot("c", "b", {}, {"rocketmq_half_messages": {}})).decode()
+    text = exposition(Snapshot(FAMILIES, COMMON, {"rocketmq_half_messages": {}})).decode()
     assert "# TYPE rocketmq_half_messages gauge\n" in text
     assert "rocketmq_broker_permission" not in text
 
@@ -76,8 +77,31 @@ def test_names_with_anything_in_them_do_not_break_the_text() -> None:
 def test_labels_of_the_settings_are_on_every_metric() -> None:
     labels = parsed_labels("zone:a, rack : 7,broken,:x,cluster:mine,9:no,__name__:no,")
     assert labels == {"zone": "a", "rack": "7", "cluster": "mine"}
+    labels = common_labels(COMMON, "zone:a, rack : 7,cluster:mine")
+    assert labels == {**COMMON, "zone": "a", "rack": "7"}
+    assert common_labels(COMMON, "", in_delta=True) == {**COMMON, "aggregation": "delta"}
     found = samples({"rocketmq_topic_number": {(): 1}}, labels=labels)
     assert found["rocketmq_topic_number"] == [({"zone": "a", "rack": "7"}, 1.0)]
+
+
+def test_what_is_written_is_read_back() -> None:
+    odd = 'a"b\\c\nd{}=,上海'
+    rows: dict[str, Rows] = {
+        "rocketmq_messages_in_total": {("t", "normal", "false"): 7, (odd, "fifo", "true"): 0},
+        "rocketmq_message_size": {
+            ("t", "normal", "false"): Buckets([1, 2, 0, 0, 0, 0, 3], 9_000.0),
+            (odd, "normal", "false"): Buckets([0, 0, 0, 4, 0, 0, 0], 12.0),
+        },
+        "rocketmq_broker_permission": {(): 6},
+    }
+    text = exposition(Snapshot(FAMILIES, COMMON, rows))
+    # In pieces as they are cut anywhere.
+    for size in (1, 7, len(text)):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        found: dict[str, dict[tuple[str, ...], object]] = {}
+        for family, labels, value in read_back(Snapshot(FAMILIES, COMMON, bulk=pieces)):
+            found.setdefault(family.name, {})[labels] = value
+        assert found == rows
 
 
 def test_the_table_of_families_is_sound() -> None:
@@ -124,7 +148,7 @@ def test_of_ages_beyond_the_bound_the_greatest_is_shown() -> None:
 def test_other_threads_may_run_between_the_lines() -> None:
     pauses: list[int] = []
     rows = {"rocketmq_messages_in_total": rows_of(range(5_000))}
-    exposition(Snapshot("c", "b", {}, rows), pause=lambda: pauses.append(1))
+    exposition(Snapshot(FAMILIES, COMMON, rows), pause=lambda: pauses.append(1))
     assert len(pauses) == 10
 
 

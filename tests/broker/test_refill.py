@@ -15,10 +15,10 @@ from live_broker import Live, live
 from loops import run_on, until
 from mqcore import Inspection
 from mqcore.admin import Admin
-from mqcore.broker.metrics import exposition
 from mqcore.broker.observation import snapshot
 from mqcore.broker.processors.replication import ha_status
 from mqcore.cli.top import _Watch, shown
+from mqcore.metrics.text import exposition
 from mqcore.remoting import OwnRequestCode, ResponseCode
 
 FILE = 1 << 20

@@ -19,8 +19,8 @@ from broker.transactional import (
     Half,
 )
 from loops import run_on
-from mqcore.broker.metrics import exposition
 from mqcore.broker.observation import snapshot
+from mqcore.metrics.text import exposition
 from mqcore.model.topics import TIMER_TOPIC
 from mqcore.remoting import RequestCode, ResponseCode
 

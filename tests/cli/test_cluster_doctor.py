@@ -25,9 +25,9 @@ from mqcore.admin.cluster_facts import (
     clock_of,
 )
 from mqcore.admin.cluster_findings import cluster_findings
-from mqcore.broker.metrics import exposition
 from mqcore.broker.observation import snapshot
 from mqcore.cli.main import commands
+from mqcore.metrics.text import exposition
 from mqcore.remoting.certificates import ends_in
 from tls_papers import Papers
 

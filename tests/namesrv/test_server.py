@@ -25,7 +25,10 @@ from mqcore.remoting import (
     client_context,
     expect,
 )
+from mqcore.remoting.certificates import ends_in
 from namesrv.asking import CLUSTER, registration_body, rows, settings_of
+from page_reading import page_text
+from tls_papers import Papers
 
 pytestmark = pytest.mark.parametrize("loop", sorted(FACTORIES))
 
@@ -254,3 +257,27 @@ def test_a_port_that_is_taken_is_reported_in_one_line(loop: str, tmp_path: Path)
         await server.stop()
 
     run_on(loop, work())
+
+
+def test_the_end_of_its_certificate_is_at_the_port_of_health(loop: str, tmp_path: Path) -> None:
+    papers = Papers(tmp_path / "papers")
+    keys = {"mqcoreHealthAddress": "127.0.0.1:0", **papers.keys("n", is_expired=True)}
+
+    async def work() -> str:
+        server = NameServer(settings_of(tmp_path, **keys))
+        address = str(await server.start())
+        async with Client(tls=papers.context()) as broker:
+            await register(broker, address, "10.0.0.1:10911")
+            text = await page_text(server.ports["health"], "/metrics")
+        await server.stop()
+        return text
+
+    lines = run_on(loop, work()).splitlines()
+    (wanted,) = ends_in(papers.issued("other", is_expired=True))
+    shown = {
+        line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"
+    }
+    kind = 'mqcore_tls_certificate_not_after_seconds{node_type="namesrv",kind="server"}'
+    assert shown[kind] == wanted
+    assert shown['mqcore_namesrv_topics{node_type="namesrv"}'] == 2
+    assert shown['mqcore_namesrv_brokers{node_type="namesrv"}'] == 1

@@ -6,13 +6,17 @@ are made of it. Knows no figure.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["BULK", "COMMON", "FAMILIES", "LATENCY_BOUNDS_MS", "STORE", "Family", "Kind"]
+from mqcore.metrics.families import Family, Kind
+from mqcore.metrics.program import PROGRAM_FAMILIES
 
+__all__ = ["BULK", "COMMON", "FAMILIES", "LATENCY_BOUNDS_MS", "METER", "STORE"]
+
+# The name of the meter, for OpenTelemetry.
+METER: Final = "broker-meter"
 # What every sample has, before the labels of the setting `metricsLabel`.
 COMMON: Final = ("cluster", "node_type", "node_id")
 # What the samples of the store have besides.
@@ -27,42 +31,6 @@ _FINISH_BOUNDS_S: Final = (5, 60, 600, 3_600, 43_200, 86_400)
 _DELAY_BOUNDS_S: Final = (60, 600, 3_600, 43_200, 86_400, 259_200)
 # Powers of two of a microsecond up to 16.8 s, as the fast path counts stages.
 _STAGE_BOUNDS_S: Final = tuple((1 << bucket) / 1_000_000 for bucket in range(25))
-
-
-class Kind(StrEnum):
-    """What a family is to Prometheus."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One metric.
-
-    Attributes:
-        name: As Prometheus sees it; counters end with `_total`.
-        kind: Its type.
-        labels: Its own labels, in order, behind those of all.
-        words: What it means.
-        unit: Of its values: the last part of the name, where there is one.
-        bounds: Of a histogram: where its buckets end, without infinity.
-        only: When it is shown at all; empty: always.
-    """
-
-    name: str
-    kind: Kind
-    labels: tuple[str, ...]
-    words: str
-    unit: str = ""
-    bounds: tuple[float, ...] = ()
-    only: str = ""
-
-    @property
-    def is_official(self) -> bool:
-        """Whether RocketMQ has it."""
-        return self.name.startswith("rocketmq_")
 
 
 def _counter(name: str, labels: str, words: str, *, unit: str = "", only: str = "") -> Family:
@@ -282,7 +250,6 @@ _ROWS: Final = (
         unit="milliseconds",
     ),
     # Ours.
-    _gauge("mqcore_build_info", "version", "1; the version is a label"),
     _gauge("mqcore_broker_healthy", "", "1 when nothing is wrong"),
     _counter("mqcore_sends_total", "", "Messages stored for sends, since the start"),
     _counter("mqcore_pulled_total", "", "Messages given to pulls and pops, since the start"),
@@ -344,11 +311,6 @@ _ROWS: Final = (
         "Found damaged in the store: records, queue units made again, queue offsets lost",
     ),
     _gauge("mqcore_memory_bytes", "kind", "Memory of the store", unit="bytes"),
-    _gauge("mqcore_process_resident_bytes", "", "Memory of the process", unit="bytes"),
-    _counter("mqcore_process_cpu_seconds_total", "", "Processor time", unit="seconds"),
-    _gauge("mqcore_process_open_files", "", "Open file descriptors"),
-    _gauge("mqcore_process_files_limit", "", "How many may be open"),
-    _gauge("mqcore_process_start_seconds", "", "Its start, Unix time", unit="seconds"),
     _gauge("mqcore_is_master", "", "1 for a master, 0 for a slave"),
     _gauge("mqcore_replicas", "", "Slaves that are connected", only=_MASTER),
     _gauge(
@@ -413,13 +375,6 @@ _ROWS: Final = (
     ),
     _gauge("mqcore_deduplication_keys", "", "Messages that are remembered", only=_DEDUPLICATION),
     _gauge("mqcore_deduplication_window_ms", "", "How far back", only=_DEDUPLICATION),
-    _gauge(
-        "mqcore_tls_certificate_not_after_seconds",
-        "kind",
-        "When the certificate of a file ends, Unix time; of several the first",
-        unit="seconds",
-        only="there are files of certificates",
-    ),
     _counter(
         "mqcore_tls_files_taken_total",
         "kind",
@@ -432,6 +387,7 @@ _ROWS: Final = (
         "Changed files of certificates cannot be used, and former ones are (1)",
         only="TLS is spoken",
     ),
+    *PROGRAM_FAMILIES,
 )
 
 # Those by topic and by group, of which there may be a hundred thousand series: written by the fast
@@ -451,5 +407,13 @@ BULK: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+# Where the instrument of RocketMQ has another name or unit than Prometheus's name tells.
+_PUSHED: Final = {
+    "rocketmq_storage_flush_behind_bytes": ("rocketmq_storage_flush_behind_bytes", "bytes"),
+    "rocketmq_storage_dispatch_behind_bytes": ("rocketmq_storage_dispatch_behind_bytes", "bytes"),
+    "rocketmq_finish_message_latency_milliseconds": ("rocketmq_finish_message_latency", "ms"),
+}
 # By name, in the order in which they are shown.
-FAMILIES: Final[Mapping[str, Family]] = MappingProxyType({row.name: row for row in _ROWS})
+FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
+    {row.name: replace(row, pushed=_PUSHED.get(row.name)) for row in _ROWS}
+)

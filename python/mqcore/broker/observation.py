@@ -5,52 +5,38 @@ parts of its work. Rows of topics and groups are those of `observed_topics`.
 """
 
 import asyncio
-import os
 import shutil
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from mqcore.broker.certificate_ends import certificate_ends
 from mqcore.broker.certificate_renewals import file_renewals
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
 from mqcore.broker.health import Registered, live_checks, ready_checks
-from mqcore.broker.metrics import (
-    CONTENT_TYPE,
-    Buckets,
-    Rows,
-    SeriesBound,
-    Snapshot,
-    exposition,
-    parsed_labels,
-)
+from mqcore.broker.metric_families import COMMON, FAMILIES
 from mqcore.broker.observed_topics import Pieces, bulk, group_rows, revive_rows, timer_rows
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, StateFileError
+from mqcore.metrics.families import Buckets, Rows
+from mqcore.metrics.page import metrics_page
+from mqcore.metrics.program import program_rows
+from mqcore.metrics.text import Snapshot, common_labels
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqcore.model.versions import version_name
 from mqcore.native import Stats
 from mqcore.remoting import CODES, OwnRequestCode, ResponseCode
 from mqcore.remoting.health import health_pages
-from mqcore.remoting.observatory import Page, Source
-from mqcore.version import __version__
+from mqcore.remoting.observatory import Source
 
 __all__ = ["faults_of", "pages", "snapshot"]
 
-_OK = 200
 _REFUSED = "refused_"
 _CLOSED = "closed_"
-_MS_PER_S: Final = 1_000
 _US_PER_MS: Final = 1_000
 _US_PER_S: Final = 1_000_000
-# A thread that computes keeps the interpreter from the loop for five milliseconds at a time, unless
-# it lets go by itself: so long is a rest, in which the loop runs as long as it has something to do.
-_REST_S: Final = 0.000_05
-_NEVER: Final = threading.Event()
 _LOCAL: Final = ("local", "disk")
 # What official brokers have a pool of threads for, and which of our figures is what waits there.
 _PROCESSORS: Final = {
@@ -73,7 +59,6 @@ _MODES: Final = {
     "CONSUME_PASSIVELY": "push",
     "CONSUME_POP": "pop",
 }
-_PROC: Final = Path("/proc/self")
 
 
 def pages(state: BrokerState, registered: Registered) -> dict[str, Source]:
@@ -83,22 +68,10 @@ def pages(state: BrokerState, registered: Registered) -> dict[str, Source]:
         state: The broker.
         registered: Returns the name servers that know it.
     """
-    bound = SeriesBound(state.settings.metrics_series_max)
-
-    async def metrics() -> Page:
-        found = await snapshot(state)
-        text = await asyncio.to_thread(exposition, found, bound, rest)
-        return Page(_OK, text, CONTENT_TYPE, found.bulk)
-
     return {
-        "/metrics": metrics,
+        "/metrics": metrics_page(lambda: snapshot(state), state.settings.metrics_series_max),
         **health_pages(live_checks(state), ready_checks(state, registered)),
     }
-
-
-def rest() -> None:
-    """Lets other threads have the interpreter."""
-    _NEVER.wait(_REST_S)
 
 
 def faults_of(stats: Stats) -> tuple[str, ...]:
@@ -155,21 +128,19 @@ def _whole(
         _request_rows(state),
         _store_rows(state, stats),
         _disk_rows(state),
-        _process_rows(state),
+        program_rows(state.settings.listener, state.boot_ms),
+        _renewal_rows(state),
         _replica_rows(state),
         timer_rows(state),
         _deduplication_rows(fast_path),
-        _certificate_rows(state),
     )
     rows: dict[str, Rows] = {}
     for part in parts:
         rows |= part
-    found = Snapshot(
-        cluster=state.settings.cluster,
-        node_id=state.settings.name,
-        labels=parsed_labels(state.settings.metrics_labels),
-        rows=rows,
-    )
+    settings = state.settings
+    own = dict(zip(COMMON, (settings.cluster, "broker", settings.name), strict=True))
+    common = common_labels(own, settings.metrics_labels, in_delta=settings.metrics_in_delta)
+    found = Snapshot(FAMILIES, common, rows)
     written = bulk(state, found, state.settings.metrics_series_max)
     rows |= revive_rows(state, written.own_behind_ms)
     return replace(found, bulk=Pieces(written), left_out=written.left_out)
@@ -197,7 +168,6 @@ def _broker_rows(state: BrokerState, fast_path: Mapping[str, int], stats: Stats)
         "rocketmq_broker_permission": _one(state.settings.permission),
         "rocketmq_topic_number": _one(len(state.topics.topics)),
         "rocketmq_consumer_group_number": _one(len(state.groups.groups)),
-        "mqcore_build_info": {(__version__,): 1},
         "mqcore_broker_healthy": _one(int(not faults_of(stats))),
         "mqcore_is_master": _one(int(state.role.is_master)),
         "mqcore_sends_total": _one(fast_path.get("sends", 0)),
@@ -328,25 +298,6 @@ def _disk_rows(state: BrokerState) -> dict[str, Rows]:
     }
 
 
-def _process_rows(state: BrokerState) -> dict[str, Rows]:
-    """Returns what the kernel has of the process; nothing where it does not."""
-    times = os.times()
-    rows: dict[str, Rows] = {
-        "mqcore_process_cpu_seconds_total": _one(times.user + times.system),
-        "mqcore_process_start_seconds": _one(state.boot_ms / _MS_PER_S),
-    }
-    try:
-        pages = int((_PROC / "statm").read_text(encoding="ascii").split()[1])
-        rows["mqcore_process_resident_bytes"] = _one(pages * os.sysconf("SC_PAGE_SIZE"))
-        rows["mqcore_process_open_files"] = _one(len(os.listdir(_PROC / "fd")))  # noqa: PTH208
-        limits = (_PROC / "limits").read_text(encoding="ascii").splitlines()
-        files = next(line for line in limits if line.startswith("Max open files"))
-        rows["mqcore_process_files_limit"] = _one(int(files.split()[3]))
-    except (OSError, ValueError, IndexError, StopIteration):
-        pass
-    return rows
-
-
 def _replica_rows(state: BrokerState) -> dict[str, Rows]:
     slave, master = state.replicas.slave, state.replicas.master
     if slave is not None:
@@ -377,11 +328,9 @@ def _replica_rows(state: BrokerState) -> dict[str, Rows]:
     }
 
 
-def _certificate_rows(state: BrokerState) -> dict[str, Rows]:
-    ends = certificate_ends(state.settings.listener)
+def _renewal_rows(state: BrokerState) -> dict[str, Rows]:
     renewals = file_renewals(state)
     return {
-        "mqcore_tls_certificate_not_after_seconds": _keyed(ends),
         "mqcore_tls_files_taken_total": _keyed({k: each.taken for k, each in renewals.items()}),
         "mqcore_tls_files_refused": _keyed({k: each.is_behind for k, each in renewals.items()}),
     }

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from mqcore.broker.metric_families import BULK, FAMILIES
-from mqcore.broker.metrics import Buckets, Rows, Snapshot, common_text, head_of, is_age
 from mqcore.broker.pop import REVIVE_GROUP
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import BOUNDS_S
+from mqcore.metrics.families import Buckets, Rows, is_age
+from mqcore.metrics.text import Snapshot, common_text, head_of
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, revive_topic
 from mqcore.native import BulkFamily, BulkOrder, BulkText

@@ -1,4 +1,4 @@
-"""Opens the ports of health and figures of a broker, where its settings want them.
+"""Opens the ports of health and figures of a broker, and pushes figures, as its settings want it.
 
 What they show is elsewhere; a broker without them holds nothing of HTTP and Prometheus.
 """
@@ -27,6 +27,7 @@ async def observed(
 
     Raises:
         AddressError: One cannot be listened on.
+        ConfigurationError: Figures are to be pushed, and OpenTelemetry is not installed.
     """
     settings, ports = state.settings, dict[str, int]()
     if settings.listener.health_address:
@@ -44,4 +45,14 @@ async def observed(
         ends_with(observatory.stop, observatory.stop)
         host = settings.metrics_host or _METRICS_HOST
         ports["metrics"] = await observatory.start(host, settings.metrics_port)
+    if settings.pushes_metrics:
+        from mqcore.broker.metric_families import METER
+        from mqcore.broker.observation import snapshot
+        from mqcore.metrics.page import rest
+        from mqcore.metrics.pushing import pusher
+
+        pushing = pusher(settings.pushing, METER, state.boot_ms, lambda: snapshot(state), rest)
+        if pushing is not None:
+            pushing.start()
+            ends_with(pushing.stop, pushing.kill)
     return ports

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from typing import Final
 
 from mqcore.broker.metric_families import FAMILIES, LATENCY_BOUNDS_MS
-from mqcore.broker.metrics import Buckets, Rows, Value
+from mqcore.metrics.families import Buckets, Rows, Value
 from mqcore.remoting import RequestCode, ResponseCode
 
 __all__ = ["RequestDurations"]

@@ -22,6 +22,37 @@ _FAR_AWAY = ("192.0.2.1", 9)
 # Values of `brokerRole`.
 _SLAVE = "SLAVE"
 _SYNC_MASTER = "SYNC_MASTER"
+# Values of `metricsExporterType`.
+_PULLED = "PROM"
+_PUSHED_BY_GRPC, _PUSHED_AS_LINES = "OTLP_GRPC", "LOG"
+_PUSHED = (_PUSHED_BY_GRPC, _PUSHED_AS_LINES)
+# A controller has a sample per broker name: as many as it keeps names.
+_CONTROLLER_SERIES_MAX = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushSettings:
+    """How figures are pushed: `metricsExporterType` and its kin.
+
+    Attributes:
+        has_lines: Whether they are written as lines of JSON, and not sent by gRPC.
+        target: Whom to send to; without it nothing is sent, as officially.
+        headers: Of a request: `name:value` joined by commas.
+        timeout_ms: How long a request may take.
+        interval_ms: The pause between two times.
+        in_delta: Whether counters are told by what came since the last time.
+        lines_file: The file of lines; empty: the program's log.
+        series_max: Series of a family at the most.
+    """
+
+    has_lines: bool
+    target: str
+    headers: str
+    timeout_ms: int
+    interval_ms: int
+    in_delta: bool
+    lines_file: str
+    series_max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +82,17 @@ class BrokerSettings(BrokerFields):
     @property
     def has_metrics(self) -> bool:
         """Whether /metrics and /healthz are served."""
-        return self.metrics_kind == "PROM"
+        return self.metrics_kind == _PULLED
+
+    @property
+    def pushes_metrics(self) -> bool:
+        """Whether figures are pushed."""
+        return self.metrics_kind in _PUSHED
+
+    @property
+    def pushing(self) -> PushSettings:
+        """How they are."""
+        return push_settings(self, self.metrics_series_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +119,21 @@ class ControllerSettings(ControllerFields):
 
     listener: ListenerSettings
     configuration: Configuration = field(repr=False, compare=False)
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether /metrics is served."""
+        return self.metrics_kind == _PULLED
+
+    @property
+    def pushes_metrics(self) -> bool:
+        """Whether figures are pushed."""
+        return self.metrics_kind in _PUSHED
+
+    @property
+    def pushing(self) -> PushSettings:
+        """How they are."""
+        return push_settings(self, _CONTROLLER_SERIES_MAX)
 
 
 def broker_settings(configuration: Configuration | None = None) -> BrokerSettings:
@@ -122,6 +178,22 @@ def controller_settings(configuration: Configuration | None = None) -> Controlle
     return ControllerSettings(
         **_values(ControllerSettings, configuration)
         | {"listener": listener_settings(configuration), "configuration": configuration}
+    )
+
+
+def push_settings(settings: BrokerFields | ControllerFields, series_max: int) -> PushSettings:
+    """Returns how a program pushes its figures."""
+    has_lines = settings.metrics_kind == _PUSHED_AS_LINES
+    intervals_ms = settings.metrics_push_interval_ms, settings.metrics_lines_interval_ms
+    return PushSettings(
+        has_lines=has_lines,
+        target=settings.metrics_push_target.strip(),
+        headers=settings.metrics_push_headers,
+        timeout_ms=settings.metrics_push_timeout_ms,
+        interval_ms=intervals_ms[has_lines],
+        in_delta=settings.metrics_in_delta,
+        lines_file=settings.metrics_lines_file,
+        series_max=series_max,
     )
 
 

@@ -40,6 +40,7 @@ class Elections:
         settings: Callable[[], ControllerSettings],
         *,
         clock: Callable[[], int],
+        elected: Callable[[str, str, int], None],
     ) -> None:
         """Takes what is worked on.
 
@@ -48,7 +49,9 @@ class Elections:
             liveness: Who is alive.
             settings: Returns the settings as they are now.
             clock: Returns milliseconds that never step back.
+            elected: Is told of each election: cluster, broker name, code of the answer.
         """
+        self._elected = elected
         self._node = node
         self._liveness = liveness
         self._settings = settings
@@ -84,6 +87,7 @@ class Elections:
                 break
             answer = await self._asked(name, broker_id, is_designated=is_designated)
         view = answer.view
+        self._elected(view.cluster if view is not None else "", name, answer.code)
         if answer.code == ResponseCode.SUCCESS and view is not None:
             _log.info("broker %d is master of %s, epoch %d", view.master, name, view.master_epoch)
             if self._settings().notifies_roles:

@@ -10,6 +10,7 @@ noticed; and such a broker is known by what it reports now, where the official t
 largest epoch and offset that it ever reported.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
@@ -137,6 +138,14 @@ class Liveness:
         """Returns whether a broker was heard of lately."""
         live = self._brokers.get(key)
         return live is not None and not live.is_late(now_ms)
+
+    def living(self, now_ms: int) -> Counter[tuple[str, ...]]:
+        """Returns how many brokers are alive, by cluster and name."""
+        return Counter(
+            (key.cluster, key.name)
+            for key, live in self._brokers.items()
+            if not live.is_late(now_ms)
+        )
 
     def may_be_alive(self, key: BrokerKey, now_ms: int) -> bool:
         """Returns whether a broker is alive, or has not had the time to report."""

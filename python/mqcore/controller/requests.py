@@ -14,6 +14,7 @@ from mqcore.config.amending import amended, properties_text
 from mqcore.controller import bodies
 from mqcore.controller.carrier import GROUP_FIELD
 from mqcore.controller.elections import Elections, keys_of_set
+from mqcore.controller.figures import Figures
 from mqcore.controller.liveness import TIMEOUT_DEFAULT_MS, BrokerKey, Heartbeat, Liveness
 from mqcore.controller.peers import Peers
 from mqcore.errors import ConfigFileError, RefusedError
@@ -27,6 +28,7 @@ from mqcore.native import (
 from mqcore.remoting import (
     AnsweredBy,
     Dispatcher,
+    Handler,
     OwnRequestCode,
     Request,
     RequestCode,
@@ -54,6 +56,7 @@ class Requests:
         settings: As they are now; a request may change some.
         liveness: Who is alive.
         elections: Who has masters elected.
+        figures: What is counted of all that.
         peers: The controllers; with the port that was chosen, once it is.
     """
 
@@ -78,7 +81,10 @@ class Requests:
         self._node = node
         self._clock = clock
         self.liveness = Liveness(clock())
-        self.elections = Elections(node, self.liveness, lambda: self.settings, clock=clock)
+        self.figures = Figures()
+        self.elections = Elections(
+            node, self.liveness, lambda: self.settings, clock=clock, elected=self.figures.elected
+        )
 
     def dispatcher(self) -> Dispatcher:
         """Returns the table of handlers.
@@ -87,22 +93,22 @@ class Requests:
             RuntimeError: It differs from the table of request codes.
         """
         code = RequestCode
-        dispatcher = Dispatcher(
-            {
-                code.BROKER_HEARTBEAT: self.heartbeat,
-                code.CONTROLLER_ALTER_SYNC_STATE_SET: self.alter_set,
-                code.CONTROLLER_ELECT_MASTER: self.elect,
-                code.CONTROLLER_REGISTER_BROKER: self.register,
-                code.CONTROLLER_GET_REPLICA_INFO: self.replica_info,
-                code.CONTROLLER_GET_METADATA_INFO: self.metadata,
-                code.CONTROLLER_GET_SYNC_STATE_DATA: self.states,
-                code.UPDATE_CONTROLLER_CONFIG: self.update_config,
-                code.GET_CONTROLLER_CONFIG: self.config,
-                code.CLEAN_BROKER_DATA: self.clean,
-                code.CONTROLLER_GET_NEXT_BROKER_ID: self.next_id,
-                code.CONTROLLER_APPLY_BROKER_ID: self.apply_id,
-            }
-        )
+        handlers: dict[int, Handler] = {
+            code.BROKER_HEARTBEAT: self.heartbeat,
+            code.CONTROLLER_ALTER_SYNC_STATE_SET: self.alter_set,
+            code.CONTROLLER_ELECT_MASTER: self.elect,
+            code.CONTROLLER_REGISTER_BROKER: self.register,
+            code.CONTROLLER_GET_REPLICA_INFO: self.replica_info,
+            code.CONTROLLER_GET_METADATA_INFO: self.metadata,
+            code.CONTROLLER_GET_SYNC_STATE_DATA: self.states,
+            code.UPDATE_CONTROLLER_CONFIG: self.update_config,
+            code.GET_CONTROLLER_CONFIG: self.config,
+            code.CLEAN_BROKER_DATA: self.clean,
+            code.CONTROLLER_GET_NEXT_BROKER_ID: self.next_id,
+            code.CONTROLLER_APPLY_BROKER_ID: self.apply_id,
+        }
+        counting = self.figures.counting
+        dispatcher = Dispatcher({code: counting(serve) for code, serve in handlers.items()})
         check_handlers(AnsweredBy.CONTROLLER, dispatcher.codes)
         dispatcher.on(OwnRequestCode.CONTROLLER_MESSAGE, self.message)
         return dispatcher

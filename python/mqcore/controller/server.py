@@ -16,14 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mqcore.clock import monotonic_ms
-from mqcore.config import ControllerSettings
+from mqcore.clock import monotonic_ms, wall_ms
+from mqcore.config import ControllerSettings, ListenerSettings
 from mqcore.config.budget import memory_plan
 from mqcore.controller.carrier import Carrier
+from mqcore.controller.figures import METER, SERIES_MAX, snapshot
 from mqcore.controller.group_file import check_group
 from mqcore.controller.peers import Peers, peers_of
 from mqcore.controller.requests import Requests
 from mqcore.errors import MQError
+from mqcore.metrics.text import Snapshot
 from mqcore.native import ControllerGroupRow, ControllerNode
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import (
@@ -40,6 +42,8 @@ from mqcore.remoting import (
 __all__ = ["Controller"]
 
 _log = logging.getLogger(__name__)
+# Figures are for this machine unless the settings give others.
+_METRICS_HOST = "127.0.0.1"
 
 
 class Controller(LinkEvents):
@@ -69,6 +73,7 @@ class Controller(LinkEvents):
         self.server: Server | None = None
         self._ports: dict[str, int] = {}
         self._tasks = PeriodicTasks()
+        self._started_ms = wall_ms()
         # What is stopped, the last first.
         self._started = AsyncExitStack()
 
@@ -120,15 +125,8 @@ class Controller(LinkEvents):
             if isinstance(address, TcpAddress):
                 self._ports["controller"] = address.port
                 requests.peers = self._peers.at(address.port)
-            if listener.health_address:
-                # Imported here: without these pages nothing of HTTP is held.
-                from mqcore.remoting.health import serving_health
-
-                health, self._ports["health"] = await serving_health(
-                    listener.health_address, self._live, self._ready
-                )
-                starting.push_async_callback(health.stop)
             self._node = node
+            await self._observe(listener, starting)
             carrier.start()
             starting.push_async_callback(self._tasks.stop)
             self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
@@ -142,6 +140,48 @@ class Controller(LinkEvents):
         """Accepts nothing more, answers what is half done, and closes everything."""
         self.server = None
         await self._started.aclose()
+
+    async def _observe(self, listener: ListenerSettings, starting: AsyncExitStack) -> None:
+        """Opens the ports of health and figures, and pushes figures, as the settings want it."""
+        settings = self._settings
+        if listener.health_address or settings.has_metrics:
+            # Imported here: without these pages nothing of HTTP is held.
+            from mqcore.metrics.page import metrics_page
+            from mqcore.remoting.health import serving_health
+
+            pages = {"/metrics": metrics_page(self._snapshot, SERIES_MAX)}
+            if settings.has_metrics:
+                from mqcore.remoting.observatory import Observatory
+
+                observatory = Observatory(pages)
+                starting.push_async_callback(observatory.stop)
+                host = settings.metrics_host or _METRICS_HOST
+                self._ports["metrics"] = await observatory.start(host, settings.metrics_port)
+            if listener.health_address:
+                health, self._ports["health"] = await serving_health(
+                    listener.health_address, self._live, self._ready, pages
+                )
+                starting.push_async_callback(health.stop)
+        if settings.pushes_metrics:
+            from mqcore.metrics.page import rest
+            from mqcore.metrics.pushing import pusher
+
+            pushing = pusher(settings.pushing, METER, self._started_ms, self._snapshot, rest)
+            if pushing is not None:
+                pushing.start()
+                starting.push_async_callback(pushing.stop)
+
+    async def _snapshot(self) -> Snapshot:
+        """Returns the figures of this moment."""
+        requests, node = self.requests, self._node
+        if node is None:
+            raise RuntimeError("the controller has not started")
+        counted = requests.figures.rows(requests.liveness.living(self._clock()), node.standing())
+        self_id = self._peers.self_id
+        address = requests.peers.own_address
+        return await asyncio.to_thread(
+            snapshot, requests.settings, counted, address, self_id, self._started_ms
+        )
 
     async def _live(self) -> dict[str, str]:
         """Returns what only a new start mends: what was agreed on cannot be written any more."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 
-from mqcore.clock import monotonic_ms
+from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import NamesrvSettings
 from mqcore.config.budget import memory_plan
 from mqcore.errors import RemotingError
@@ -66,6 +66,7 @@ class NameServer(LinkEvents):
         self._client: Client | None = None
         self._ports: dict[str, int] = {}
         self._tasks = PeriodicTasks()
+        self._started_ms = wall_ms()
         # What is stopped, the last first.
         self._started = AsyncExitStack()
 
@@ -95,10 +96,17 @@ class NameServer(LinkEvents):
                 self._ports["namesrv"] = address.port
             if listener.health_address:
                 # Imported here: without these pages nothing of HTTP is held.
+                from mqcore.metrics.page import metrics_page
+                from mqcore.namesrv.figures import SERIES_MAX, snapshot
                 from mqcore.remoting.health import serving_health
 
+                pages = {
+                    "/metrics": metrics_page(
+                        lambda: snapshot(self.requests, self._started_ms), SERIES_MAX
+                    )
+                }
                 health, self._ports["health"] = await serving_health(
-                    listener.health_address, self._live, self._ready
+                    listener.health_address, self._live, self._ready, pages
                 )
                 starting.push_async_callback(health.stop)
             starting.push_async_callback(self._tasks.stop)

@@ -61,12 +61,20 @@ def health_address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def serving_health(address: str, live: Checks, ready: Checks) -> tuple[Observatory, int]:
+async def serving_health(
+    address: str, live: Checks, ready: Checks, more: Mapping[str, Source] | None = None
+) -> tuple[Observatory, int]:
     """Serves the two pages at `HOST:PORT`; returns what stops it, and the port that was chosen.
+
+    Args:
+        address: Where.
+        live: What `/healthz` shows.
+        ready: What `/readyz` shows besides.
+        more: More pages, by their path.
 
     Raises:
         AddressError: It cannot be listened on.
     """
     host, port = health_address(address)
-    observatory = Observatory(health_pages(live, ready))
+    observatory = Observatory({**health_pages(live, ready), **(more or {})})
     return observatory, await observatory.start(host, port)

@@ -1,29 +1,28 @@
-"""A broker's figures as Prometheus's text, in bounded size.
+"""A program's figures as Prometheus's text, in bounded size, and read back from it.
 
-Pure: rows by family go in, text comes out. The families are those of `metric_families`; who gathers
-the rows is `observation`.
+Pure: rows by family go in, text comes out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from mqcore.broker.metric_families import COMMON, FAMILIES, Family, Kind
+from mqcore.metrics.families import SERIES_LEFT_OUT, Buckets, Family, Kind, Rows, Value, is_age
 
 __all__ = [
     "CONTENT_TYPE",
     "OTHER",
-    "Buckets",
     "Pieces",
-    "Rows",
     "SeriesBound",
     "Snapshot",
-    "Value",
+    "bounded_rows",
+    "common_labels",
     "common_text",
     "exposition",
     "head_of",
-    "is_age",
     "parsed_labels",
+    "read_back",
 ]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -33,52 +32,32 @@ OTHER: Final = "_other"
 _LINES_PER_PART: Final = 500
 # From this part of the limit on it is kept which series there are, so that they stay.
 _KEPT_FROM: Final = 0.5
+_LABEL_VALUE: Final = re.compile(r',[a-z_]+="((?:[^"\\]|\\.)*)"')
+_ESCAPED: Final = re.compile(r"\\(.)")
+_MEANT: Final = {"\\": "\\", '"': '"', "n": "\n"}
 
 
-class Buckets(NamedTuple):
-    """The value of a histogram.
-
-    Attributes:
-        counts: How many values each bucket has, without those of the ones before; the last one has
-            what is above all bounds.
-        total: All values together.
-    """
-
-    counts: Sequence[int]
-    total: float
-
-
-Value: TypeAlias = int | float | Buckets
 # A long text.
 Pieces: TypeAlias = Iterable[bytes]
-# Values by the family's own labels, in their order.
-Rows: TypeAlias = Mapping[tuple[str, ...], Value]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A broker at one moment.
+    """A program at one moment.
 
     Attributes:
-        cluster: Its cluster.
-        node_id: Its name.
-        labels: More labels, of the setting `metricsLabel`.
+        families: The table of its families.
+        common: The labels of every sample, in their order.
         rows: Values by family; a family that is not there is not shown.
-        bulk: Text of the families by topic and by group, in pieces.
+        bulk: Text of more families, in pieces, as `exposition` would write it.
         left_out: How many series of those are summed up, by family.
     """
 
-    cluster: str
-    node_id: str
-    labels: Mapping[str, str] = field(default_factory=dict)
+    families: Mapping[str, Family]
+    common: Mapping[str, str]
     rows: Mapping[str, Rows] = field(default_factory=dict)
     bulk: Pieces = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
-
-    def common(self) -> dict[str, str]:
-        """Returns the labels of every sample."""
-        own = dict(zip(COMMON, (self.cluster, "broker", self.node_id), strict=True))
-        return own | {name: text for name, text in self.labels.items() if name not in own}
 
 
 class SeriesBound:
@@ -136,8 +115,8 @@ def bounded_rows(snapshot: Snapshot, bound: SeriesBound) -> Iterator[tuple[Famil
     left_out: dict[tuple[str, ...], int] = {
         (name,): count for name, count in snapshot.left_out.items()
     }
-    last = FAMILIES["mqcore_series_left_out"]
-    for family in FAMILIES.values():
+    last = snapshot.families.get(SERIES_LEFT_OUT)
+    for family in snapshot.families.values():
         rows = snapshot.rows.get(family.name)
         if rows is None or family is last:
             continue
@@ -145,7 +124,8 @@ def bounded_rows(snapshot: Snapshot, bound: SeriesBound) -> Iterator[tuple[Famil
         if others:
             left_out[(family.name,)] = others
         yield family, shown
-    yield last, left_out
+    if last is not None:
+        yield last, left_out
 
 
 def exposition(
@@ -185,12 +165,7 @@ def head_of(family: Family) -> str:
 
 def common_text(snapshot: Snapshot) -> str:
     """Returns the labels of every sample as they are written."""
-    return ",".join(f'{name}="{_escaped(text)}"' for name, text in snapshot.common().items())
-
-
-def is_age(family: Family) -> bool:
-    """Whether of many values the greatest is of use, and their sum does not."""
-    return family.kind is Kind.GAUGE and family.unit in ("milliseconds", "seconds")
+    return ",".join(f'{name}="{_escaped(text)}"' for name, text in snapshot.common.items())
 
 
 def _lines(family: Family, rows: Rows, common: str) -> Iterator[str]:
@@ -226,6 +201,65 @@ def _escaped(text: str) -> str:
 
 def _escaped_words(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def read_back(snapshot: Snapshot) -> Iterator[tuple[Family, tuple[str, ...], Value]]:
+    """Yields the samples of a snapshot's bulk: family, own labels, value.
+
+    Of the text that is written here alone: every sample has all labels, in their order, and the
+    lines of a histogram are together.
+    """
+    buckets: list[int] = []
+    total = 0.0
+    labels_begin = len(common_text(snapshot))
+    for line in _lines_of(snapshot.bulk):
+        if line.startswith("#"):
+            continue
+        name, _, rest = line.partition("{")
+        shown, _, number = rest.rpartition("} ")
+        family = snapshot.families.get(name)
+        if family is not None:
+            yield family, _values(shown[labels_begin:]), int(float(number))
+        elif name.endswith("_bucket"):
+            buckets.append(int(float(number)))
+        elif name.endswith("_sum"):
+            total = float(number)
+        else:
+            family = snapshot.families[name.removesuffix("_count")]
+            counts = [now - before for before, now in zip([0, *buckets], buckets, strict=False)]
+            yield family, _values(shown[labels_begin:]), Buckets(counts, total)
+            buckets = []
+
+
+def _lines_of(pieces: Pieces) -> Iterator[str]:
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line.decode()
+    if rest:
+        yield rest.decode()
+
+
+def _values(labels: str) -> tuple[str, ...]:
+    found = _LABEL_VALUE.findall(labels)
+    if "\\" in labels:
+        found = [_ESCAPED.sub(lambda each: _MEANT[each[1]], value) for value in found]
+    return tuple(found)
+
+
+def common_labels(own: Mapping[str, str], labels: str, *, in_delta: bool = False) -> dict[str, str]:
+    """Returns the labels of every sample.
+
+    Args:
+        own: Those of the program, which nobody gives another value.
+        labels: The setting `metricsLabel`.
+        in_delta: Whether counters are pushed by what came since the last time (`metricsInDelta`).
+    """
+    more = {"aggregation": "delta"} if in_delta else {}
+    return dict(own) | {
+        name: text for name, text in (parsed_labels(labels) | more).items() if name not in own
+    }
 
 
 def parsed_labels(text: str) -> dict[str, str]:

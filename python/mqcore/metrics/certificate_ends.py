@@ -1,4 +1,4 @@
-"""When the certificates of a broker's files end. Reads files; for a thread."""
+"""When the certificates of a program's files end. Reads files; for a thread."""
 
 import logging
 from pathlib import Path
@@ -8,7 +8,7 @@ from mqcore.remoting.certificates import ends_in
 
 __all__ = ["certificate_ends"]
 
-_log = logging.getLogger("mqcore.broker")
+_log = logging.getLogger("mqcore.metrics")
 
 
 def certificate_ends(listener: ListenerSettings) -> dict[str, int]:
