@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mqcore.errors import BadJsonError
+from mqcore.errors import BadJsonError, MQError
 from mqcore.model.queues import MessageQueue
-from mqcore.native import JsonTextError, parse_relaxed_json
+from mqcore.native import parse_relaxed_json
 
 # Deepest nesting that is read. The deepest text of the protocol has eight levels.
 DEPTH_MAX: Final = 64
@@ -59,7 +59,7 @@ def parse(text: bytes | bytearray | memoryview | str) -> Any:
         # Eight times as fast; of the dialect it knows what RocketMQ writes, and the reader below
         # more.
         return parse_relaxed_json(text.encode("utf-8", "replace"))
-    except JsonTextError:
+    except MQError:
         pass
     return _Reader(text).whole()
 
