@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from mqcore import PushConsumer, aio
+from mqcore import Producer, PushConsumer, aio
 from mqcore.cli.main import commands
 from mqcore.client.message import Message
 from mqcore.client.results import SendResult
@@ -264,3 +265,76 @@ def test_no_name_server_is_one_line(broker: Broker) -> None:
     assert process.returncode == 2
     assert err.count("\n") == 1
     assert "no name server answered" in err
+
+
+def requests_of(found: list[dict[str, Any]], topic: str) -> list[dict[str, Any]]:
+    return [each for each in found if each["topic"] == topic]
+
+
+def test_slow_requests_are_shown_with_their_stages(broker: Broker) -> None:
+    shown = run_json(broker, "broker", "slow", "--count", "10000")
+    assert (shown["address"], shown["is_timed"]) == (broker.address, True)
+    sends = requests_of(shown["requests"], "orders")
+    assert {"send"} <= {each["kind"] for each in sends}
+    assert all({"appended", "answered"} <= set(each["stages"]) for each in sends)
+    totals = [each["total_us"] for each in shown["requests"]]
+    assert totals == sorted(totals, reverse=True)
+    one = run_json(broker, "broker", "slow", "-b", broker.address, "-c", "1")
+    assert [each["mark"] for each in one["requests"]] == [shown["requests"][0]["mark"]]
+    assert one["broker"] == ""
+    table = run(broker, "broker", "slow", "-c", "10000").stdout
+    assert "orders" in table
+    assert "appended" in table
+    stages = run(broker, "broker", "slow", "--stages").stdout
+    assert "p99.9 ms" in stages
+    assert "appended" in stages
+    assert "orders" not in stages
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_slow_requests_are_followed_without_those_before(broker: Broker, as_json: bool) -> None:
+    topic = f"followed-{as_json}"
+    broker.create_topic(topic, queues=1)
+
+    seen = threading.Event()
+
+    def send() -> None:
+        # What came before the first question is not followed: another one comes.
+        with Producer(broker.namesrv, group="p") as producer:
+            while not seen.is_set():
+                producer.send(Message(topic, b"seen"))
+                seen.wait(0.2)
+
+    sender = threading.Thread(target=send)
+    arguments = ["broker", "slow", "--follow", "-c", "10000", *(["--json"] if as_json else [])]
+    with mqcore(broker, *arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        line = ""
+        while not as_json and "client" not in line:
+            # The head of the table of those before.
+            line = process.stdout.readline()
+        sender.start()
+        try:
+            while topic not in line:
+                line = process.stdout.readline()
+        finally:
+            seen.set()
+            sender.join()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
+    if as_json:
+        found = json.loads(line)
+        assert found["topic"] == topic
+        assert {"broker", "address", "total_us", "stages", "mark"} <= set(found)
+    else:
+        assert "appended" in line
+
+
+def test_slow_requests_of_nobody_are_a_line(broker: Broker) -> None:
+    with mqcore(broker, "broker", "slow", "-b", "127.0.0.1:1") as process:
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "127.0.0.1:1" in err

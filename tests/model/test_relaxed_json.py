@@ -3,10 +3,20 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mqcore.errors import BadJsonError
+from mqcore.model import relaxed_json
 from mqcore.model.queues import MessageQueue
-from mqcore.model.relaxed_json import compact, parse, parse_object, pretty, with_queue_keys
+from mqcore.model.relaxed_json import (
+    compact,
+    parse,
+    parse_object,
+    pretty,
+    queue_of_key,
+    with_queue_keys,
+)
 
 
 def test_integer_keys_need_no_quotes() -> None:
@@ -66,3 +76,20 @@ def test_an_object_is_expected() -> None:
 
 def test_names_stay_as_they_are() -> None:
     assert compact({"ä": "/"}) == '{"ä":"/"}'.encode()
+
+
+def test_what_rocketmq_writes_needs_no_reader_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = [MessageQueue('a"b\\c 上海', "b", 0), MessageQueue("t", "b", 12)]
+    text = with_queue_keys({"list": [{"g": {"offsetTable": dict.fromkeys(queues, 5)}}]})
+    slow = relaxed_json._Reader(text.decode()).whole()
+    monkeypatch.delattr(relaxed_json, "_Reader")
+    found = parse(text)
+    assert found == slow
+    keys = found["list"][0]["g"]["offsetTable"]
+    assert [queue_of_key(key) for key in keys] == queues
+
+
+@given(st.text(max_size=8), st.text(max_size=8), st.integers(-(1 << 40), 1 << 40))
+def test_a_key_is_read_the_same_by_its_usual_form(topic: str, broker: str, queue_id: int) -> None:
+    key = compact({"brokerName": broker, "queueId": queue_id, "topic": topic}).decode()
+    assert queue_of_key(key) == MessageQueue.of_json(parse(key))

@@ -261,7 +261,7 @@ def test_a_port_that_is_taken_is_reported_in_one_line(loop: str, tmp_path: Path)
 
 def test_the_end_of_its_certificate_is_at_the_port_of_health(loop: str, tmp_path: Path) -> None:
     papers = Papers(tmp_path / "papers")
-    keys = {"mqcoreHealthAddress": "127.0.0.1:0", **papers.keys("n", is_expired=True)}
+    keys = {"mqcoreHealthAddress": "127.0.0.1:0", **papers.keys("n")}
 
     async def work() -> str:
         server = NameServer(settings_of(tmp_path, **keys))
@@ -273,7 +273,7 @@ def test_the_end_of_its_certificate_is_at_the_port_of_health(loop: str, tmp_path
         return text
 
     lines = run_on(loop, work()).splitlines()
-    (wanted,) = ends_in(papers.issued("other", is_expired=True))
+    (wanted,) = ends_in(Path(keys["tls.server.certPath"]))
     shown = {
         line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"
     }

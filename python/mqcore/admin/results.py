@@ -5,7 +5,8 @@ Lenient as official tools are: a member that is missing is 0, or empty.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from operator import attrgetter
+from typing import Any, Final, Self
 
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_float, as_int, as_list, as_text
@@ -29,13 +30,18 @@ __all__ = [
 _MASTER_ID = 0
 
 
+# The order of queues, without a comparison of objects.
+_IN_ORDER: Final = attrgetter("topic", "broker_name", "queue_id")
+
+
 def queue_table(value: Any) -> dict[MessageQueue, Any]:
     """Returns a map that has queues as keys, by queue in ascending order.
 
     Such keys are objects on the wire; parsing leaves the text of each.
     """
     named = {queue_of_key(key): item for key, item in as_dict(value).items()}
-    return {queue: named[queue] for queue in sorted(each for each in named if each is not None)}
+    queues = (queue for queue in named if queue is not None)
+    return {queue: named[queue] for queue in sorted(queues, key=_IN_ORDER)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +190,9 @@ class GroupProgress:
                     )
                 )
         taken = sum(as_float(as_dict(value).get("consumeTps")) for value in values)
-        return cls(group, tuple(sorted(rows, key=lambda row: row.queue)), taken)
+        if len(values) > 1:
+            rows.sort(key=lambda row: _IN_ORDER(row.queue))
+        return cls(group, tuple(rows), taken)
 
     @property
     def lag(self) -> int:

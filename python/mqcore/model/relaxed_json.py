@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mqcore.errors import BadJsonError
+from mqcore.errors import BadJsonError, MQError
 from mqcore.model.queues import MessageQueue
+from mqcore.native import parse_relaxed_json
 
 # Deepest nesting that is read. The deepest text of the protocol has eight levels.
 DEPTH_MAX: Final = 64
@@ -32,6 +33,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+# A key as fastjson and we write it; of another order or with escapes it is read as JSON.
+_QUEUE: Final = re.compile(r'\{"brokerName":"([^"\\]*)","queueId":(\d{1,9}),"topic":"([^"\\]+)"\}')
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 
 
@@ -51,7 +54,14 @@ def parse(text: bytes | bytearray | memoryview | str) -> Any:
     except RecursionError as error:
         raise BadJsonError("it is nested too deep") from error
     except ValueError:
-        return _Reader(text).whole()
+        pass
+    try:
+        # Eight times as fast; of the dialect it knows what RocketMQ writes, and the reader below
+        # more.
+        return parse_relaxed_json(text.encode("utf-8", "replace"))
+    except MQError:
+        pass
+    return _Reader(text).whole()
 
 
 def parse_object(text: bytes | bytearray | memoryview | str) -> dict[str, Any]:
@@ -68,6 +78,9 @@ def parse_object(text: bytes | bytearray | memoryview | str) -> dict[str, Any]:
 
 def queue_of_key(key: str) -> MessageQueue | None:
     """Returns the queue that a key of a map of queues names, None for another key."""
+    usual = _QUEUE.fullmatch(key)
+    if usual is not None:
+        return MessageQueue(usual[3], usual[1], int(usual[2]))
     return MessageQueue.of_json(parse(key)) if key.startswith("{") else None
 
 

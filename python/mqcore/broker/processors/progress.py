@@ -91,26 +91,26 @@ class Progress:
             is_asked = known is not None and known.order == is_order
             if is_asked and self._state.groups.find(group) and self._is_wanted(group, topic):
                 groups.setdefault(group, {})[topic] = offsets
-        rows, total = await asyncio.to_thread(self._all_stats, groups)
-        body = {
-            "brokerAddr": self._state.address,
-            "consumeStatsList": rows,
-            "totalDiff": total,
-            "totalInflightDiff": 0,
-        }
-        return request.answer(body=with_queue_keys(body))
+        return request.answer(body=await asyncio.to_thread(self._all_stats, groups))
 
-    def _all_stats(
-        self, groups: Mapping[str, Mapping[str, Mapping[int, int]]]
-    ) -> tuple[list[dict[str, Any]], int]:
-        rows, total = [], 0
+    def _all_stats(self, groups: Mapping[str, Mapping[str, Mapping[int, int]]]) -> bytes:
+        """Returns a `ConsumeStatsList`. Reads the disk, and there may be many: for a thread."""
+        rows: list[dict[str, Any]] = []
+        total = 0
         for group, topics in groups.items():
             stats = [self._stats(group, {topic: topics[topic]}) for topic in topics]
             for each in stats:
                 queues = each["offsetTable"].values()
                 total += sum(row["brokerOffset"] - max(0, row["consumerOffset"]) for row in queues)
             rows.append({group: stats})
-        return rows, total
+        return with_queue_keys(
+            {
+                "brokerAddr": self._state.address,
+                "consumeStatsList": rows,
+                "totalDiff": total,
+                "totalInflightDiff": 0,
+            }
+        )
 
     async def who_consumes(self, request: Request) -> Command:
         """300: groups that subscribe a topic, and those that have offsets there."""
