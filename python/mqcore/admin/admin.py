@@ -17,7 +17,7 @@ from mqcore.admin.topics import Topics
 from mqcore.admin.traces import Traces
 from mqcore.admin.transport import TIMEOUT_S, Transport
 from mqcore.client.instance import TlsOption, tls_context
-from mqcore.client.signing import Credentials
+from mqcore.remoting.signing import Credentials
 from mqcore.remoting import Client
 
 __all__ = ["Admin"]

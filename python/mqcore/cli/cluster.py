@@ -26,7 +26,7 @@ from mqcore.model.queues import MessageQueue
 
 if TYPE_CHECKING:
     from mqcore.admin import Admin
-    from mqcore.client.signing import Credentials
+    from mqcore.remoting.signing import Credentials
     from mqcore.remoting.tls import TlsFiles
 
 __all__ = ["Cluster", "cluster_options", "confirmed", "queue_of", "some_at_once"]
@@ -74,7 +74,7 @@ class Cluster:
         if not self.access_key or not self.secret_key:
             raise click.UsageError("--access-key and --secret-key belong together")
         # Imported here: most commands need no client.
-        from mqcore.client.signing import Credentials
+        from mqcore.remoting.signing import Credentials
 
         return Credentials(self.access_key, self.secret_key)
 

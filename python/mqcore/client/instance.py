@@ -32,7 +32,7 @@ from mqcore.client.parts import Part
 from mqcore.client.pushed import Pushed
 from mqcore.client.route_table import RouteTable
 from mqcore.client.routes import MASTER_ID, TopicRoute
-from mqcore.client.signing import signed
+from mqcore.remoting.signing import signed
 from mqcore.client.tls_option import TlsOption, tls_context
 from mqcore.errors import (
     ClosedError,

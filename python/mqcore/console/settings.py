@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from mqcore.client.instance import TlsOption
-from mqcore.client.signing import Credentials
+from mqcore.remoting.signing import Credentials
 from mqcore.errors import ConfigurationError
 
 __all__ = ["DEFAULT_PORT", "ConsoleSettings", "is_loopback"]

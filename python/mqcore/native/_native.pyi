@@ -247,8 +247,11 @@ def stored_units(
 ) -> list[QueueUnit]:
     """Returns the units of a queue. See `mqcore.native.Store.units`."""
 
-def write_state(path: str | Path, content: bytes) -> None:
-    """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return."""
+def write_state(path: str | Path, content: bytes, *, is_private: bool = False) -> None:
+    """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return.
+
+    Nobody but the owner may read one that is private: it holds secrets.
+    """
 
 @disjoint_base
 class NativeStore:

@@ -15,6 +15,7 @@ from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Request, failu
 from mqcore.remoting.frames import Frames
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
+from mqcore.remoting.signing import Credentials
 from mqcore.remoting.throttle import Throttle
 
 __all__ = ["Hub", "LinkEvents"]
@@ -75,6 +76,7 @@ class Hub:
         limits: The bounds.
         version: The version that we report.
         language: The language code in our requests; 0 is JAVA.
+        credentials: What our requests are signed with; None for unsigned ones.
         links: The open connections in their order, each with the time at which it came.
         refusals: How many connections and frames were refused, by reason.
         receive_buffer: Where bytes arrive, of whichever connection; empty between two calls.
@@ -99,6 +101,7 @@ class Hub:
         self.limits = limits if limits is not None else Limits()
         self.version = version
         self.language = language
+        self.credentials: Credentials | None = None
         self.links: dict[Link, float] = {}
         self.refusals: dict[str, int] = {}
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))

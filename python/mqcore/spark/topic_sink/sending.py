@@ -18,7 +18,7 @@ from mqcore.client.message import Message
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.producer import Producer
 from mqcore.client.results import STATUS_OF_CODE, QueueRef, SendResult
-from mqcore.client.signing import Credentials
+from mqcore.remoting.signing import Credentials
 from mqcore.client.topics import Target
 from mqcore.client.transaction_producer import TransactionProducer
 from mqcore.client.transactions import CheckCallback

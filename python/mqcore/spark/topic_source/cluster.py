@@ -17,7 +17,7 @@ from mqcore.client.blocking.sockets import BlockingLink, SocketPool
 from mqcore.client.instance import tls_context
 from mqcore.client.name_servers import addresses_of
 from mqcore.client.routes import TopicRoute
-from mqcore.client.signing import Credentials, signed
+from mqcore.remoting.signing import Credentials, signed
 from mqcore.clock import monotonic_ms
 from mqcore.errors import (
     MQError,
