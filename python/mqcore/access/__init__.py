@@ -6,19 +6,24 @@ broker, no name server, no connection.
 
 from mqcore.access.bodies import BODY_PAIRS, Pair, cluster_pair, group_pair, topic_pair
 from mqcore.access.control import AccessControl
+from mqcore.access.gate import LOOK_S, ServerGate
 from mqcore.access.model import Acl, Entry, Policy, Resource, User
 from mqcore.access.provisions import check_access, credentials_of
+from mqcore.access.refusals import RefusalLog
 from mqcore.access.tables import AccessTables
 
 __all__ = [
     "BODY_PAIRS",
+    "LOOK_S",
     "AccessControl",
     "AccessTables",
     "Acl",
     "Entry",
     "Pair",
     "Policy",
+    "RefusalLog",
     "Resource",
+    "ServerGate",
     "User",
     "check_access",
     "cluster_pair",

@@ -59,7 +59,7 @@ class AccessControl:
         """
         self.settings = settings
         self.tables = AccessTables()
-        self.engine = Access(RULES)
+        self.engine = Access(dict(RULES))
         self.changes = 0
         self._cluster = cluster
         self._is_on = is_on
@@ -165,6 +165,16 @@ class AccessControl:
             self._put_in_force(after)
             return True
 
+    async def follow(self, text: bytes) -> None:
+        """Takes the users and policies of a master (`ACCESS_TABLES`).
+
+        Raises:
+            BadJsonError: They cannot be read; nothing was taken.
+            StoreError: A file cannot be written; nothing has changed.
+        """
+        tables = AccessTables().with_users_text(text).with_acls_text(text)
+        await self.change(lambda _ours: tables)
+
     def _put_in_force(self, tables: AccessTables) -> None:
         self.engine.replace(tables.user_rows(), tables.policy_rows(), self._engine_settings())
         self.tables = self._next = tables
@@ -203,4 +213,3 @@ class AccessControl:
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
-

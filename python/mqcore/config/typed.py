@@ -57,6 +57,7 @@ class AccessSettings:
     authorization_provider: Annotated[str, "authorizationProvider"]
     authorization_strategy: Annotated[str, "authorizationStrategy"]
     authorization_free_codes: Annotated[str, "authorizationWhitelist"]
+    cluster: Annotated[str, "clusterName"]
     first_user: Annotated[str, "initAuthenticationUser"] = field(repr=False)
     own_credentials: Annotated[str, "innerClientAuthenticationCredentials"] = field(repr=False)
     is_dry_run: Annotated[bool, "mqcoreAuthDryRun"]
