@@ -5,8 +5,8 @@
     gate.guard(dispatcher)
     tasks.every("access", gate.look, period_s=lambda: LOOK_S)
 
-Users and policies are the same files as a broker's, and are read anew when they change: a name server
-answers no request that changes them. Off it does nothing.
+Users and policies are the same files as a broker's, and are read anew when they change: a name
+server answers no request that changes them. Off it does nothing.
 """
 
 import asyncio

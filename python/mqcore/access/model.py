@@ -1,7 +1,7 @@
 """Users, and what they may: values as requests and files have them, with what is wrong with them.
 
-As `User`, `Acl`, `Policy`, `PolicyEntry`, `Resource` of RocketMQ's `auth`; the texts of refusals are
-its own. Knows no table and no file; decides nothing: the engine does (`mqcore.native.Access`).
+As `User`, `Acl`, `Policy`, `PolicyEntry`, `Resource` of RocketMQ's `auth`; the texts of refusals
+are its own. Knows no table and no file; decides nothing: the engine does (`mqcore.native.Access`).
 """
 
 import ipaddress
@@ -148,7 +148,7 @@ class User:
         Raises:
             RefusedError: A part is missing, or is longer than it may be.
         """
-        self._check()
+        self.check()
         if not self.secret.strip():
             raise refused("password can not be blank")
         return replace(self, kind=self.kind or NORMAL, status=self.status or ENABLED)
@@ -159,7 +159,7 @@ class User:
         Raises:
             RefusedError: The change cannot be.
         """
-        change._check()
+        change.check()
         return User(
             self.name,
             change.secret if change.secret.strip() else self.secret,
@@ -167,7 +167,12 @@ class User:
             change.status or self.status,
         )
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Returns where it can be, but for what a change leaves empty.
+
+        Raises:
+            RefusedError: It cannot.
+        """
         if not self.name.strip():
             raise refused("username can not be blank")
         is_printable = self.name.isprintable() and self.secret.isprintable()

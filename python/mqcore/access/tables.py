@@ -1,7 +1,7 @@
 """The users and their policies: immutable tables, what may be changed in them, their files' texts.
 
-A change makes new tables of the old ones; who has files and engine keeps the new ones when they are
-written. As `AuthenticationMetadataManagerImpl` and `AuthorizationMetadataManagerImpl`. Knows no file
+A change makes new tables of the old ones; who has files and engine keeps the new ones when they
+are written. As `AuthenticationMetadataManagerImpl` and `AuthorizationMetadataManagerImpl`. Knows no file
 and no connection.
 """
 

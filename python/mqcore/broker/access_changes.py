@@ -1,8 +1,8 @@
-"""A change of users or policies: made here, taken by the slaves, then answered; at a slave by its master.
+"""A change of users or policies: made here, taken by the slaves, then answered.
 
 Tools send a change to every broker of a cluster, masters and slaves in any order. A slave whose
-tables have it already answers so; else it lets its master make it, and has it when that answers. Of a
-master that is no mqcore, which does not replicate its users, a slave keeps tables of its own.
+tables have it already answers so; else it lets its master make it, and has it when that answers.
+Of a master that is no mqcore, which does not replicate its users, a slave keeps tables of its own.
 """
 
 import logging
