@@ -1,8 +1,8 @@
 """The users and their policies: immutable tables, what may be changed in them, their files' texts.
 
 A change makes new tables of the old ones; who has files and engine keeps the new ones when they
-are written. As `AuthenticationMetadataManagerImpl` and `AuthorizationMetadataManagerImpl`. Knows no file
-and no connection.
+are written. As `AuthenticationMetadataManagerImpl` and `AuthorizationMetadataManagerImpl`. Knows no
+file and no connection.
 """
 
 from collections.abc import Iterable, Mapping

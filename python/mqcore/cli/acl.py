@@ -6,7 +6,6 @@ What is asked of brokers is in `access_brokers`; here is what is typed and print
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,8 @@ import click
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from mqcore.cli.access_brokers import AccessBrokers
 
 _Result = TypeVar("_Result")

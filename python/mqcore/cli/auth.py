@@ -45,8 +45,8 @@ def init(
     """Make a Super user with a random secret, and write that to a file for tools.
 
     DIR is the store of a broker that is stopped, or with --namesrv the directory of users.json of a
-    name server or controller; a running broker is named with --broker. mqadmin reads the file as conf/tools.yml below
-    ROCKETMQ_HOME, mqcore by MQCORE_TOOLS_FILE. Only its owner may read it.
+    name server or controller; a running broker is named with --broker. mqadmin reads the file as
+    conf/tools.yml below ROCKETMQ_HOME, mqcore by MQCORE_TOOLS_FILE. Only its owner may read it.
     """
     from mqcore.cli.access_files import write_private
     from mqcore.model.tools_file import TOOLS_FILE_VARIABLE, tools_text

@@ -20,7 +20,7 @@ _LEN_MAX_BYTES: Final = 64 << 10
 
 
 def default_tools_file(environment: Mapping[str, str]) -> Path | None:
-    """Returns the file of `$MQCORE_TOOLS_FILE`, else `$ROCKETMQ_HOME/conf/tools.yml` if it is there.
+    """Returns the file of `$MQCORE_TOOLS_FILE`, else `conf/tools.yml` of `$ROCKETMQ_HOME` if there.
 
     Args:
         environment: The variables of the process.

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqcore.clock import monotonic_s
 from mqcore.native import Command
@@ -15,8 +15,10 @@ from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Request, failu
 from mqcore.remoting.frames import Frames
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
-from mqcore.remoting.signing import Credentials
 from mqcore.remoting.throttle import Throttle
+
+if TYPE_CHECKING:
+    from mqcore.remoting.signing import Credentials
 
 __all__ = ["Hub", "LinkEvents"]
 

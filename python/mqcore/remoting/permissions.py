@@ -1,7 +1,7 @@
 """What a user must be allowed for each request: one rule per code that a server answers.
 
-Rules are data: the engine of access control reads them (`mqcore.native.Access`), the page of request
-codes shows them, and a code that a server answers and that has no rule ends the import of
+Rules are data: the engine of access control reads them (`mqcore.native.Access`), the page of
+request codes shows them, and a code that a server answers and that has no rule ends the import of
 `request_codes`. What a rule may say:
 
 - `any`: a good signature of an enabled user is enough.

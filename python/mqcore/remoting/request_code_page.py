@@ -31,9 +31,9 @@ the request; otherwise it is refused with NO_PERMISSION, or with the code that t
 what is switched off.
 
 *permission*: what a user must be allowed where [access control](access-control.md) is on. `T`, `G`
-and `C` are topic, group and cluster; in brackets is the field of the header that names it, `|` joins
-fields of which the first counts that is there, and `?` leaves the pair out without the field. `/`
-joins actions of which one is enough; all pairs of a row must pass. *any*: any user with a good
+and `C` are topic, group and cluster; in brackets is the field of the header that names it, `|`
+joins fields of which the first counts that is there, and `?` leaves the pair out without the field.
+`/` joins actions of which one is enough; all pairs of a row must pass. *any*: any user with a good
 signature; *super*: Super users alone; *body*: topics and groups that are in the body, or in the
 message that is asked for.
 
