@@ -122,19 +122,6 @@ def _moded(_ext: Mapping[str, str], body: bytes) -> list[Pair]:
     return [topic_pair(topic, "Update"), group_pair(group, "Update")]
 
 
-def _acknowledged(_ext: Mapping[str, str], body: bytes) -> list[Pair]:
-    """200151: of topic and group of every acknowledgement."""
-    found: dict[Pair, None] = {}
-    for each in _rows(_read(body), "acks"):
-        group, topic = (
-            as_text(each.get(short, each.get(long)))
-            for short, long in (("c", "consumerGroup"), ("t", "topic"))
-        )
-        found[topic_pair(topic, "Sub")] = None
-        found[group_pair(group, "Sub")] = None
-    return list(found)
-
-
 BODY_PAIRS: Final[Mapping[int, _Extractor]] = MappingProxyType(
     {
         RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _topics,
@@ -147,6 +134,5 @@ BODY_PAIRS: Final[Mapping[int, _Extractor]] = MappingProxyType(
         RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: _forbidden,
         RequestCode.QUERY_ASSIGNMENT: _assigned,
         RequestCode.SET_MESSAGE_REQUEST_MODE: _moded,
-        RequestCode.BATCH_ACK_MESSAGE: _acknowledged,
     }
 )

@@ -24,14 +24,12 @@ _log = logging.getLogger(LOGGER)
 # Kinds that are counted at the most: a table of some 4 MB. What comes beyond is counted as one.
 _KINDS_MAX: Final = 10_000
 _AGAIN_MS: Final = 60_000
-_US_PER_MS: Final = 1_000
 _Key = tuple[int, str, str, str, tuple[str, ...], str, bool]
 
 
 @dataclass(slots=True)
 class _Counted:
-    first_us: int
-    last_us: int
+    last_ms: int
     count: int
     logged: int
     logged_ms: int
@@ -87,13 +85,12 @@ class RefusalLog:
         counted = self._kinds.get(key)
         if counted is not None:
             counted.count += 1
-            counted.last_us = refusal.time_us
+            counted.last_ms = refusal.time_ms
             return
         if len(self._kinds) >= _KINDS_MAX:
             self.left_out += 1
             return
-        at_us = refusal.time_us
-        counted = _Counted(at_us, at_us, 1, 0, now_ms, refusal.remark)
+        counted = _Counted(refusal.time_ms, 1, 0, now_ms, refusal.remark)
         self._kinds[key] = counted
         self._write(key, counted, 1, now_ms)
 
@@ -112,7 +109,7 @@ class RefusalLog:
 def _row(key: _Key, counted: _Counted) -> dict[str, Any]:
     code, user, source, resource, actions, reason, is_dry_run = key
     return {
-        "time": counted.last_us // _US_PER_MS,
+        "time": counted.last_ms,
         "code": code,
         "request": code_name(code),
         "user": user,

@@ -1,8 +1,8 @@
 """What a request needs that neither header nor body has: the topic of the message that it names.
 
 The message is read, and the topic that it was sent to counts, whatever the header says. With
-`BODY_PAIRS` these are all codes whose rule says `body`: a difference ends the start. Reads the disk
-in threads; decides nothing.
+`BODY_PAIRS`, and those that the fast path looks at itself, these are all codes whose rule says
+`body`: a difference ends the start. Reads the disk in threads; decides nothing.
 """
 
 import asyncio
@@ -23,6 +23,14 @@ __all__ = ["StoredPairs", "pairs_of_body"]
 
 # In these the broker itself has noted where a message was sent to.
 _KEEPS_TOPIC: Final = frozenset({HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, CHECK_MAX_TIME_TOPIC})
+# Which the fast path executes: it looks at body and store by itself.
+_IN_FAST_PATH: Final = frozenset(
+    {
+        RequestCode.CONSUMER_SEND_MSG_BACK,
+        RequestCode.END_TRANSACTION,
+        RequestCode.BATCH_ACK_MESSAGE,
+    }
+)
 _REAL_TOPIC: Final = "REAL_TOPIC"
 _Look: TypeAlias = Callable[[Command], Awaitable[list[Pair]]]
 
@@ -39,8 +47,6 @@ class StoredPairs:
         self._state = state
         self.looks: dict[int, _Look] = {
             RequestCode.VIEW_MESSAGE_BY_ID: self._viewed,
-            RequestCode.CONSUMER_SEND_MSG_BACK: self._sent_back,
-            RequestCode.END_TRANSACTION: self._ended,
             RequestCode.GET_CONSUME_STATS: self._stats,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consumed,
             RequestCode.CLONE_GROUP_OFFSET: self._cloned,
@@ -48,7 +54,8 @@ class StoredPairs:
             RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: self._progress,
         }
         wanted = {code for code, rule in RULES.items() if rule.rpartition(", ")[2] == BODY}
-        differing = wanted.symmetric_difference(self.looks.keys() | BODY_PAIRS.keys())
+        there = self.looks.keys() | BODY_PAIRS.keys() | _IN_FAST_PATH
+        differing = wanted.symmetric_difference(there)
         if differing:
             raise RuntimeError(f"rules with `body` differ from who looks: {sorted(differing)}")
 
@@ -72,14 +79,6 @@ class StoredPairs:
     async def _viewed(self, command: Command) -> list[Pair]:
         """33: Get of the message's topic."""
         return await self._of_message(_number(command, "offset"), "Get")
-
-    async def _sent_back(self, command: Command) -> list[Pair]:
-        """36: the group must be allowed to read what comes back to it."""
-        return await self._of_message(_number(command, "offset"), "Sub")
-
-    async def _ended(self, command: Command) -> list[Pair]:
-        """37: Pub of the topic that the half message is for."""
-        return await self._of_message(_number(command, "commitLogOffset"), "Pub")
 
     async def _consumed(self, command: Command) -> list[Pair]:
         """309: the group must be allowed to read the message."""
