@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mqcore.client.requests import Reply
     from mqcore.client.results import QueueRef, SendResult, SendStatus
     from mqcore.client.settings import ProducerSettings
-    from mqcore.client.signing import Credentials
     from mqcore.client.starting_offset import ConsumeFrom
     from mqcore.client.subscribing import Sql, Tags
     from mqcore.client.transactions import TransactionResult, TransactionState
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
         encode_properties,
     )
     from mqcore.native import Message as StoredMessage
+    from mqcore.remoting.signing import Credentials
     from mqcore.remoting.tls import TlsFiles
 
 # Where each name comes from; `module:name` where it has another name there.
@@ -88,7 +88,7 @@ _HOMES = {
     "ConsumeFrom": "mqcore.client.starting_offset",
     "ConsumeHook": "mqcore.client.consume_hooks",
     "ConsumeResult": "mqcore.client.consume_hooks",
-    "Credentials": "mqcore.client.signing",
+    "Credentials": "mqcore.remoting.signing",
     "FaultStrategy": "mqcore.client.faults",
     "FaultTable": "mqcore.client.faults",
     "GetResult": "mqcore.native",

@@ -13,6 +13,9 @@ are for mqcore's own programs; each is a `StoreError`, a `RecordError` or a `Fra
 from enum import StrEnum
 
 from mqcore.native.errors import DamagedError, MQError, RecordError, StoreError, StoreReason
+
+# Within mqcore: raised and caught by its own programs, no user meets it.
+from mqcore.native.refused import RefusedError as RefusedError
 from mqcore.native.wire_errors import FrameError
 
 __all__ = [
@@ -329,16 +332,6 @@ class MountError(MQError):
 
 
 # Within mqcore: raised and caught by its own programs, no user meets them.
-
-
-class RefusedError(MQError):
-    """A handler refuses a request: the peer gets this code and the message as remark.
-
-    Attributes:
-        code: The answer's code.
-    """
-
-    code: int
 
 
 class BadJsonError(MQError):

@@ -30,15 +30,19 @@ Snapshot: TypeAlias = Callable[[], bytes]
 class StateFile:
     """One small file with its generation before, as RocketMQ's `ConfigManager` names them."""
 
-    def __init__(self, path: Path, *, empty_is_absent: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, empty_is_absent: bool = True, is_private: bool = False
+    ) -> None:
         """Takes the path; touches nothing.
 
         Args:
             path: Where it is.
             empty_is_absent: Whether an empty file holds nothing, as for the broker's tables, or is
                 a torn one.
+            is_private: Whether nobody but its owner may read it: it holds secrets.
         """
         self.path = path
+        self._is_private = is_private
         self._empty_is_absent = empty_is_absent
 
     @property
@@ -99,7 +103,7 @@ class StateFile:
         Raises:
             StoreError: It cannot be written; the old content stays.
         """
-        write_state(self.path, content)
+        write_state(self.path, content, is_private=self._is_private)
 
 
 class PersistedTable:

@@ -8,7 +8,7 @@ import pytest
 
 from mqcore import Credentials
 from mqcore.client.identity import UniqueIds, client_id, unique_ids
-from mqcore.client.signing import signed
+from mqcore.remoting.signing import signed
 
 
 def test_a_unique_id_has_the_fields_of_the_official_one() -> None:

@@ -14,7 +14,7 @@ CRATES: Final[Layers] = (
     ("bindings",),
     ("reactor", "shipping"),
     ("fast_path", "columns", "packing", "consensus"),
-    ("engine", "wire", "replica"),
+    ("engine", "wire", "replica", "access"),
     ("record",),
 )
 # The modules of a crate.
@@ -32,7 +32,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("many", "appending"),
         ("batch",),
         ("answers", "received", "frame_reader"),
-        ("records", "packing", "calls"),
+        ("access", "records", "packing", "calls"),
         ("wire", "json", "columns", "state"),
         ("tls",),
         ("store_reports", "tables", "gil", "fork", "draft", "form", "parts"),
@@ -58,6 +58,14 @@ MODULES: Final[dict[str, Layers]] = {
         ("master", "slave", "auto_master", "auto_slave", "controller", "walk", "refill"),
         ("course", "intake", "auto_switch"),
         ("flow", "stream", "quorum", "members", "epochs"),
+        ("fault",),
+    ),
+    "access": (
+        ("access",),
+        ("allowed", "explained"),
+        ("tables", "refusals"),
+        ("policies", "rules", "settings", "signature"),
+        ("source", "resource"),
         ("fault",),
     ),
     "fast_path": (

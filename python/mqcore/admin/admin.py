@@ -17,8 +17,8 @@ from mqcore.admin.topics import Topics
 from mqcore.admin.traces import Traces
 from mqcore.admin.transport import TIMEOUT_S, Transport
 from mqcore.client.instance import TlsOption, tls_context
-from mqcore.client.signing import Credentials
 from mqcore.remoting import Client
+from mqcore.remoting.signing import Credentials
 
 __all__ = ["Admin"]
 

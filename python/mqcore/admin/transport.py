@@ -13,12 +13,12 @@ from mqcore.admin.arguments import of_queue, of_type, topic_text
 from mqcore.admin.results import ClusterInfo
 from mqcore.client.name_servers import NameServers, addresses_of
 from mqcore.client.routes import TopicRoute
-from mqcore.client.signing import Credentials, signed
 from mqcore.errors import ClosedError, MQError, NoRouteError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
+from mqcore.remoting.signing import Credentials, signed
 
 _Result = TypeVar("_Result")
 

@@ -88,7 +88,9 @@ class Acting:
     def __init__(self, state: BrokerState) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._client = Client(tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
         self._standing = Standing(state.role.broker_id)
         self._tasks = PeriodicTasks()
         self._asking: set[asyncio.Task[None]] = set()

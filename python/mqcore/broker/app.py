@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from mqcore.access import check_access
 from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
@@ -186,6 +187,7 @@ class Broker:
             StateFileError: A file of `config` cannot be read.
             AddressError: The address cannot be listened on.
             TlsError: Certificates or keys cannot be used.
+            ConfigurationError: A setting of access control cannot work.
         """
         try:
             return await self._start()
@@ -194,6 +196,8 @@ class Broker:
             raise
 
     async def _start(self) -> Address:
+        for warning in check_access(self.settings.access):
+            _log.warning("%s", warning)
         listener = self.settings.listener
         with reserved(listener.host, listener.port or self._port) as port:
             advertised = TcpAddress(self.settings.advertised_host, port)

@@ -124,6 +124,7 @@ class ConfigPersistence:
             StateFileError: There is content that cannot be read.
         """
         state = self._state
+        state.access.load()
         if not self._topics.load():
             self._report_lost_topics()
         tables = (self._static, self._groups, self._offsets, self._delays, self._modes)
@@ -291,6 +292,14 @@ class ConfigPersistence:
         """
         await self._modes.save()
         await self._replicated(MODES)
+
+    async def slaves_have(self, table: str) -> None:
+        """Returns when slaves that are required have taken a table that was changed and written.
+
+        Raises:
+            RefusedError: They do not have it.
+        """
+        _refuse_lacking(await self._replicated(table))
 
     async def settings_changed(self, changes: Mapping[str, str]) -> None:
         """Follows a change of settings: file, then fast path, then name servers.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mqcore.access import credentials_of
 from mqcore.broker.app import Broker
 from mqcore.broker.replication.controller_link import ControllerLink, MembershipView
 from mqcore.broker.replication.controller_messages import Member, Standing
@@ -156,6 +157,7 @@ class ControlledBroker:
             version=version_ordinal(settings.reported_version),
             send_timeout_ms=settings.heartbeat_send_timeout_ms,
             tls=outgoing_tls_of(settings.listener),
+            credentials=credentials_of(settings.access),
         )
         self._link.start(settings.controllers if settings.resolves_controllers else ())
         return address

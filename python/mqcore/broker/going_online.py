@@ -59,7 +59,9 @@ class GoingOnline:
         self._persistence = persistence
         self._registrar = registrar
         self._services = services
-        self._client = Client(tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
         self._acting = Acting(state) if state.settings.has_acting_master else None
         self._began_at = state.store.stats().appended
         self._waiting: asyncio.Task[None] | None = None

@@ -100,7 +100,9 @@ class PassingOn:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker; nothing is passed on until `park`."""
         self._state = state
-        self._client = Client(tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
         self._changed = asyncio.Event()
         self._elected = ""
         self._address = ""

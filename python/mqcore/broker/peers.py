@@ -36,7 +36,9 @@ class BrokerPeers:
     def __init__(self, state: BrokerState) -> None:
         """Prepares; nobody is asked yet."""
         self._state = state
-        self._client = Client(tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
         self._known: dict[str, _Found] = {}
 
     async def stop(self) -> None:

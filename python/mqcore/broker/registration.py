@@ -146,7 +146,12 @@ class Registrar(LinkEvents):
         """Prepares; `start` begins."""
         self._state = state
         self._persistence = persistence
-        self._client = Client(tls=state.outgoing_tls, version=state.version, events=[self])
+        self._client = Client(
+            tls=state.outgoing_tls,
+            credentials=state.credentials,
+            version=state.version,
+            events=[self],
+        )
         self._known: set[str] = set()
         # Who else has our name and id, by name server.
         self._rivals: dict[str, str] = {}

@@ -124,6 +124,7 @@ class Replicas:
         ended: Why the last connection to the master ended; empty while there was none.
         synced_ms: When the tables of the master were taken last; 0 for never.
         acting: Of a group with acting masters: what makes one of a slave.
+        gives_access: Whether the master gives users and policies to its slaves: one of mqcore does.
         master_flush_offset: What the master had on its disk by the word of a tool; shown alone.
     """
 
@@ -140,6 +141,7 @@ class Replicas:
     ended: str = ""
     synced_ms: int = 0
     acting: ActsForMaster | None = None
+    gives_access: bool = False
     master_flush_offset: int = 0
 
     def settled(self, appended: int) -> int:

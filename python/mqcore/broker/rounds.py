@@ -35,6 +35,8 @@ _CLOSED_PER_TURN = 64
 _FILTERS_PERIOD_S = 10.0
 # The same of what was popped in order.
 _ORDERS_PERIOD_S = 10.0
+# Distance of two looks for what was refused: the audit is no later than that.
+_REFUSALS_PERIOD_S = 1.0
 # Messages delivered per call and level: some milliseconds of work.
 _DELIVER_MAX = 1_024
 # A level with nothing due is looked at this often at the least: what arrives meanwhile is due
@@ -73,6 +75,7 @@ class Rounds:
         every("expire clients", self.expire, period_s=lambda: _EXPIRY_PERIOD_S)
         every("even out reactors", self.even_out, period_s=lambda: _EVEN_OUT_PERIOD_S)
         every("sample totals", self.sample_totals, period_s=lambda: RATE_STEP_MS / _MS_PER_S)
+        every("refusals", self._state.access_log.look, period_s=lambda: _REFUSALS_PERIOD_S)
         every("sample", self.sample, period_s=lambda: MINUTE_STEP_MS / _MS_PER_S)
         if self._state.settings.mounted_dir:
             # Nothing is written for a store of somebody else.

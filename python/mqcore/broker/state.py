@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mqcore.access import AccessControl, RefusalLog, credentials_of
 from mqcore.broker.bloom import BloomFilter
 from mqcore.broker.delays import DelayTable, parse_levels
 from mqcore.broker.filters import FilterTable
@@ -25,7 +26,7 @@ from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
 from mqcore.native import Command, FastPath, Store, Timers, sql_fault
-from mqcore.remoting import ResponseCode, ServerTls, TlsContext, outgoing_tls_of
+from mqcore.remoting import Credentials, ResponseCode, ServerTls, TlsContext, outgoing_tls_of
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
 _INVALID_CODE_FROM = 477
@@ -49,6 +50,9 @@ class BrokerState:
         members: Who is online.
         filters: The expressions that groups have registered.
         locks: Who may read which ordered queue.
+        access: Who may do what.
+        access_log: What was refused for that, counted and logged.
+        credentials: What requests to other servers are signed with; None for unsigned ones.
         modes: Which groups ask by pop.
         delays: How far delayed messages were delivered.
         statistics: Counters over windows.
@@ -90,6 +94,9 @@ class BrokerState:
     filters: FilterTable
     locks: OrderLocks
     modes: RequestModeTable
+    access: AccessControl
+    access_log: RefusalLog
+    credentials: Credentials | None
     delays: DelayTable
     statistics: Statistics
     settings_version: DataVersion
@@ -125,10 +132,13 @@ class BrokerState:
 
         Raises:
             TlsError: Certificates of outgoing connections cannot be used.
+            ConfigurationError: Credentials of the broker itself cannot be read.
         """
         boot_ms = now_ms()
         fresh = DataVersion(counter=0, timestamp_ms=boot_ms)
         levels_ms = parse_levels(settings.delay_levels)
+        directory = Path(settings.store_dir) / "config"
+        access = AccessControl(settings.access, cluster=settings.cluster, directory=directory)
         return cls(
             settings=settings,
             role=Role.of_settings(settings),
@@ -155,6 +165,9 @@ class BrokerState:
             ),
             locks=OrderLocks(),
             modes=RequestModeTable(),
+            access=access,
+            access_log=RefusalLog(access.engine, settings.name),
+            credentials=credentials_of(settings.access),
             delays=DelayTable(levels_ms, boot_ms),
             statistics=Statistics(),
             settings_version=fresh,
@@ -213,6 +226,8 @@ class BrokerState:
         if settings.delay_levels != self.settings.delay_levels:
             self.fast_path.set_delay_levels(settings.delay_levels)
             self.delays.change(parse_levels(settings.delay_levels), self.now_ms())
+        if settings.access != self.settings.access:
+            self.access.apply(settings.access)
         self.settings = settings
         self.settings_version = self.settings_version.next(self.now_ms())
         self.topics.rules = topic_rules(settings)

@@ -15,7 +15,7 @@ from typing import Final
 from mqcore.errors import MQError
 from mqcore.remoting import Link, OwnRequestCode, expect
 
-__all__ = ["GROUPS", "MODES", "TOPICS", "Follower", "TableFollowers"]
+__all__ = ["ACCESS", "GROUPS", "MODES", "TOPICS", "Follower", "TableFollowers"]
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -23,6 +23,7 @@ _log = logging.getLogger("mqcore.broker")
 TOPICS: Final = "topics"
 GROUPS: Final = "groups"
 MODES: Final = "modes"
+ACCESS: Final = "access"
 
 # Slaves of one master at the most, as many as may copy its log.
 _FOLLOWERS_MAX: Final = 16

@@ -49,7 +49,9 @@ class TopicQueues:
     def __init__(self, state: BrokerState) -> None:
         """Prepares; `start` begins to ask again in time."""
         self._state = state
-        self._client = Client(tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
         self._known: dict[str, _Known] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._tasks = PeriodicTasks()

@@ -23,10 +23,11 @@ from mqcore.model.name_servers import (
     name_servers_of,
 )
 from mqcore.model.queues import MessageQueue
+from mqcore.model.tools_file import default_tools_file, read_tools_file
 
 if TYPE_CHECKING:
     from mqcore.admin import Admin
-    from mqcore.client.signing import Credentials
+    from mqcore.remoting.signing import Credentials
     from mqcore.remoting.tls import TlsFiles
 
 __all__ = ["Cluster", "cluster_options", "confirmed", "queue_of", "some_at_once"]
@@ -72,13 +73,14 @@ class Cluster:
 
         Raises:
             UsageError: Half of it is missing.
+            ClickException: There is a file of credentials that cannot be read.
         """
         if self.access_key is None and self.secret_key is None:
-            return None
+            return tools_credentials()
         if not self.access_key or not self.secret_key:
             raise click.UsageError("--access-key and --secret-key belong together")
         # Imported here: most commands need no client.
-        from mqcore.client.signing import Credentials
+        from mqcore.remoting.signing import Credentials
 
         return Credentials(self.access_key, self.secret_key)
 
@@ -134,6 +136,26 @@ class Cluster:
         return asyncio.run(asked())
 
 
+def tools_credentials() -> "Credentials | None":
+    """Returns the credentials of `tools.yml`, where there is one.
+
+    Raises:
+        ClickException: It cannot be read, or has none.
+    """
+    path = default_tools_file(os.environ)
+    if path is None:
+        return None
+    from mqcore.remoting.signing import Credentials
+
+    try:
+        found = read_tools_file(path)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    if found is None:
+        raise click.ClickException(f"{path} has no accessKey and secretKey")
+    return Credentials(*found)
+
+
 async def some_at_once(
     items: list[Any], work: Callable[[Any], Awaitable[_Result]]
 ) -> list[_Result]:
@@ -175,7 +197,11 @@ def cluster_options(command: _Command) -> _Command:
             show_default=True,
             help="Deadline of each question.",
         ),
-        click.option("--access-key", envvar="MQCORE_ACCESS_KEY", help="Account."),
+        click.option(
+            "--access-key",
+            envvar="MQCORE_ACCESS_KEY",
+            help="User; that of $MQCORE_TOOLS_FILE, or $ROCKETMQ_HOME/conf/tools.yml, without one.",
+        ),
         click.option("--secret-key", envvar="MQCORE_SECRET_KEY", help="Its secret."),
         click.option("--tls", "has_tls", is_flag=True, help="Speak TLS."),
         click.option(

@@ -22,7 +22,9 @@ stopped end with 0 at Ctrl-C."""
 _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
 # What each does, so that the list is printed without importing them.
 _HELPS = {
+    "acl": "Users, what they may do, and why something is refused.",
     "admin": "Run a command of RocketMQ's mqadmin by its name.",
+    "auth": "Begin with access control.",
     "bench": "Measure a cluster with this client.",
     "broker": "Run a broker, or look at one that runs.",
     "cluster": "Change who is master among the brokers of a name.",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from mqcore.client.signing import Credentials
     from mqcore.client.tls_option import TlsOption
     from mqcore.remoting.limits import Limits
+    from mqcore.remoting.signing import Credentials
 
 __all__ = ["ClientOptions", "IdentityOptions"]
 

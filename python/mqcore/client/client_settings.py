@@ -5,10 +5,10 @@ from typing import Final
 
 from mqcore.client.option import check, option
 from mqcore.client.route_table import DEFAULT_QUEUES
-from mqcore.client.signing import Credentials
 from mqcore.client.tls_option import TlsOption
 from mqcore.remoting.client import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S
 from mqcore.remoting.limits import Limits
+from mqcore.remoting.signing import Credentials
 
 __all__ = ["ClientSettings", "Identity"]
 

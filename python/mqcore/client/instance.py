@@ -32,7 +32,6 @@ from mqcore.client.parts import Part
 from mqcore.client.pushed import Pushed
 from mqcore.client.route_table import RouteTable
 from mqcore.client.routes import MASTER_ID, TopicRoute
-from mqcore.client.signing import signed
 from mqcore.client.tls_option import TlsOption, tls_context
 from mqcore.errors import (
     ClosedError,
@@ -50,6 +49,7 @@ from mqcore.native import Command
 from mqcore.remoting.client import Client
 from mqcore.remoting.dispatch import Dispatcher
 from mqcore.remoting.request_codes import RequestCode
+from mqcore.remoting.signing import signed
 
 __all__ = ["HEARTBEAT_TIMEOUT_S", "PYTHON", "Instance", "TlsOption", "tls_context"]
 

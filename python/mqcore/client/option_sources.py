@@ -65,7 +65,7 @@ _CLIENT_HEAD: Final = """\
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from mqcore.client.signing import Credentials
+    from mqcore.remoting.signing import Credentials
     from mqcore.client.tls_option import TlsOption
     from mqcore.remoting.limits import Limits
 

@@ -24,9 +24,10 @@ from mqcore.config.settings import (
     reachable_host,
     settings_of_pairs,
 )
-from mqcore.config.typed import ListenerSettings
+from mqcore.config.typed import AccessSettings, ListenerSettings
 
 __all__ = [
+    "AccessSettings",
     "BrokerSettings",
     "Configuration",
     "ControllerSettings",

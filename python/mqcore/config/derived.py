@@ -29,6 +29,7 @@ _COLUMNS: Final = 100
 # The classes of `typed.py`: whose fields, what they are called in the tables, what they hold.
 _TYPED: Final = (
     ("ListenerSettings", Program.BROKER, "listener.", "Where and how a program listens."),
+    ("AccessSettings", Program.BROKER, "access.", "Who may do what."),
     ("BrokerFields", Program.BROKER, "", "The settings of a broker that come from its keys."),
     (
         "NamesrvFields",
@@ -54,7 +55,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-__all__ = ["BrokerFields", "ControllerFields", "ListenerSettings", "NamesrvFields"]
+__all__ = [
+    "AccessSettings",
+    "BrokerFields",
+    "ControllerFields",
+    "ListenerSettings",
+    "NamesrvFields",
+]
 '''
 _POLICIES_HEAD: Final = '''\
 """What the fast path is given of the broker's settings and state, as the extension takes it.

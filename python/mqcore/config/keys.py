@@ -48,10 +48,10 @@ class Program(Enum):
 
 
 _TABLES = {
-    Program.BROKER: ("broker", "store", "own", "server", "auth"),
+    Program.BROKER: ("broker", "store", "own", "server", "auth", "access"),
     # A name server may have a controller in it: what both have is its own.
-    Program.NAMESRV: ("namesrv", "server", "controller"),
-    Program.CONTROLLER: ("controller", "server"),
+    Program.NAMESRV: ("namesrv", "server", "controller", "auth", "access"),
+    Program.CONTROLLER: ("controller", "server", "auth", "access"),
 }
 
 
@@ -90,7 +90,8 @@ class Key:
         default_5: The same of a broker that reports version 5.0 or later.
         fate: What becomes of it, and who reads it.
         field: The field of typed settings that it becomes, `listener.` before one of a listener's,
-            `controller.` before one of a controller's; empty for a key that only the store reads.
+            `controller.` before one of a controller's, `access.` before one of access control;
+            empty for a key that only the store reads.
         is_live: Whether a tool may change it while the broker runs.
         is_kept: Whether a tool may change it in the broker's file, for the next start.
         policy: The field of the fast path's policy or of the engine that it becomes, see

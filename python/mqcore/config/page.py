@@ -53,7 +53,16 @@ _SECTIONS = (
     ("store", "Store", "Keys of `MessageStoreConfig`."),
     ("own", "mqcore's own keys of a broker", "An official broker ignores them."),
     ("server", "Connections and TLS", "Broker, name server and controller take them."),
-    ("auth", "Access control of 5.x", "Keys of `AuthConfig`."),
+    (
+        "auth",
+        "Access control",
+        "Keys of `AuthConfig`. [Access control](access-control.md) has how they are used.",
+    ),
+    (
+        "access",
+        "mqcore's own keys of access control",
+        "Broker, name server and controller take them; official programs ignore them.",
+    ),
     ("namesrv", "Name server", "Keys of `NamesrvConfig`."),
     (
         "controller",

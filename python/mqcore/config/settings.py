@@ -14,7 +14,13 @@ from typing import Any, get_type_hints
 from mqcore.config.effective import Configuration, resolved
 from mqcore.config.keys import Program, keys_of
 from mqcore.config.layers import Layer
-from mqcore.config.typed import BrokerFields, ControllerFields, ListenerSettings, NamesrvFields
+from mqcore.config.typed import (
+    AccessSettings,
+    BrokerFields,
+    ControllerFields,
+    ListenerSettings,
+    NamesrvFields,
+)
 from mqcore.errors import ConfigurationError
 
 # An address of documentation: nothing is sent there, the system only returns which way it would go.
@@ -61,11 +67,13 @@ class BrokerSettings(BrokerFields):
 
     Attributes:
         listener: Where it listens.
+        access: Who may do what.
         engine: The store's own settings that somebody set, for `mqcore.Store(config=...)`.
         configuration: All settings with their sources: what an administrator is shown.
     """
 
     listener: ListenerSettings
+    access: AccessSettings
     engine: Mapping[str, str]
     configuration: Configuration = field(repr=False, compare=False)
 
@@ -101,10 +109,12 @@ class NamesrvSettings(NamesrvFields):
 
     Attributes:
         listener: Where it listens.
+        access: Who may do what.
         configuration: All settings with their sources: what an administrator is shown.
     """
 
     listener: ListenerSettings
+    access: AccessSettings
     configuration: Configuration = field(repr=False, compare=False)
 
 
@@ -114,10 +124,12 @@ class ControllerSettings(ControllerFields):
 
     Attributes:
         listener: Where it listens, unless `peers` has another port.
+        access: Who may do what.
         configuration: All settings with their sources: what an administrator is shown.
     """
 
     listener: ListenerSettings
+    access: AccessSettings
     configuration: Configuration = field(repr=False, compare=False)
 
     @property
@@ -150,6 +162,7 @@ def broker_settings(configuration: Configuration | None = None) -> BrokerSetting
         **values
         | {
             "listener": listener,
+            "access": access_settings(configuration),
             "engine": configuration.engine_settings(),
             "configuration": configuration,
             "advertised_host": host,
@@ -164,7 +177,11 @@ def namesrv_settings(configuration: Configuration | None = None) -> NamesrvSetti
     configuration = configuration or resolved(Program.NAMESRV, ())
     return NamesrvSettings(
         **_values(NamesrvSettings, configuration)
-        | {"listener": listener_settings(configuration), "configuration": configuration}
+        | {
+            "listener": listener_settings(configuration),
+            "access": access_settings(configuration),
+            "configuration": configuration,
+        }
     )
 
 
@@ -177,7 +194,11 @@ def controller_settings(configuration: Configuration | None = None) -> Controlle
     configuration = configuration or resolved(Program.CONTROLLER, ())
     return ControllerSettings(
         **_values(ControllerSettings, configuration)
-        | {"listener": listener_settings(configuration), "configuration": configuration}
+        | {
+            "listener": listener_settings(configuration),
+            "access": access_settings(configuration),
+            "configuration": configuration,
+        }
     )
 
 
@@ -220,6 +241,11 @@ def settings_of_pairs(pairs: Mapping[str, str]) -> BrokerSettings:
 def listener_settings(configuration: Configuration) -> ListenerSettings:
     """Returns where a program listens."""
     return ListenerSettings(**_values(ListenerSettings, configuration))
+
+
+def access_settings(configuration: Configuration) -> AccessSettings:
+    """Returns who may do what."""
+    return AccessSettings(**_values(AccessSettings, configuration))
 
 
 def key_fields(kind: type[Any]) -> dict[str, str]:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-__all__ = ["BrokerFields", "ControllerFields", "ListenerSettings", "NamesrvFields"]
+__all__ = [
+    "AccessSettings",
+    "BrokerFields",
+    "ControllerFields",
+    "ListenerSettings",
+    "NamesrvFields",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +44,32 @@ class ListenerSettings:
     tls_client_certificate: Annotated[Path | str, "tls.client.certPath"]
     tls_client_verifies_host: Annotated[bool, "tls.client.verifyHost"]
     tls_client_trusted: Annotated[Path | str, "tls.client.trustCertPath"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings:
+    """Who may do what."""
+
+    directory: Annotated[Path | str, "authConfigPath"]
+    authenticates: Annotated[bool, "authenticationEnabled"]
+    users_provider: Annotated[str, "authenticationMetadataProvider"]
+    authentication_provider: Annotated[str, "authenticationProvider"]
+    authentication_strategy: Annotated[str, "authenticationStrategy"]
+    authentication_free_codes: Annotated[str, "authenticationWhitelist"]
+    authorizes: Annotated[bool, "authorizationEnabled"]
+    policies_provider: Annotated[str, "authorizationMetadataProvider"]
+    authorization_provider: Annotated[str, "authorizationProvider"]
+    authorization_strategy: Annotated[str, "authorizationStrategy"]
+    authorization_free_codes: Annotated[str, "authorizationWhitelist"]
+    cluster: Annotated[str, "clusterName"]
+    first_user: Annotated[str, "initAuthenticationUser"] = field(repr=False)
+    own_credentials: Annotated[str, "innerClientAuthenticationCredentials"] = field(repr=False)
+    is_dry_run: Annotated[bool, "mqcoreAuthDryRun"]
+    is_like_official: Annotated[bool, "mqcoreAuthLikeOfficial"]
+    super_from: Annotated[str, "mqcoreSuperFrom"]
+    requires_tls: Annotated[bool, "mqcoreAuthRequiresTls"]
+    guards_routes: Annotated[bool, "mqcoreNamesrvAuth"]
+    trusted: Annotated[str, "mqcoreNamesrvTrusted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

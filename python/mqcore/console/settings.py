@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from mqcore.client.instance import TlsOption
-from mqcore.client.signing import Credentials
 from mqcore.errors import ConfigurationError
+from mqcore.remoting.signing import Credentials
 
 __all__ = ["DEFAULT_PORT", "ConsoleSettings", "is_loopback"]
 

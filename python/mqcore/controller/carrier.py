@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from mqcore.controller.peers import Peers
 from mqcore.errors import MQError
 from mqcore.native import ControllerMessage, ControllerNode
-from mqcore.remoting import Client, OwnRequestCode, ResponseCode, TlsContext
+from mqcore.remoting import Client, Credentials, OwnRequestCode, ResponseCode, TlsContext
 
 __all__ = ["GROUP_FIELD", "ID_FIELD", "Carrier"]
 
@@ -33,7 +33,9 @@ class Carrier:
         node: ControllerNode,
         peers: Peers,
         group: str,
+        *,
         tls: TlsContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """Prepares; `start` begins.
 
@@ -42,12 +44,13 @@ class Carrier:
             peers: Where the others are.
             group: The group's name, which the others check.
             tls: What protects connections to the others; None for plain ones.
+            credentials: What messages are signed with; None for unsigned ones.
         """
         self._node = node
         self._peers = peers
         self._who = {GROUP_FIELD: group, ID_FIELD: peers.self_id}
         self._refused: set[str] = set()
-        self._client = Client(tls=tls, connect_timeout_s=_TIMEOUT_S)
+        self._client = Client(tls=tls, credentials=credentials, connect_timeout_s=_TIMEOUT_S)
         # Of its own: it waits all the time.
         self._thread = ThreadPoolExecutor(1, "mq-controllers")
         self._loop: asyncio.Task[None] | None = None

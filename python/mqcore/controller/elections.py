@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from mqcore.access import credentials_of
 from mqcore.config import ControllerSettings
 from mqcore.controller.bodies import set_body
 from mqcore.controller.liveness import BrokerKey, Liveness
@@ -167,7 +168,11 @@ class Elections:
         now_ms = self._clock()
         if self._client is None:
             tls = outgoing_tls_of(self._settings().listener)
-            self._client = Client(tls=tls, connect_timeout_s=NOTIFY_TIMEOUT_S)
+            self._client = Client(
+                tls=tls,
+                credentials=credentials_of(self._settings().access),
+                connect_timeout_s=NOTIFY_TIMEOUT_S,
+            )
         ext = {
             "masterAddress": view.master_address or "",
             "masterBrokerId": str(view.master),

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mqcore.access import LOOK_S, ServerGate, credentials_of
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import ControllerSettings, ListenerSettings
 from mqcore.config.budget import memory_plan
@@ -45,6 +46,9 @@ _log = logging.getLogger(__name__)
 # Figures are for this machine unless the settings give others.
 _METRICS_HOST = "127.0.0.1"
 
+# The cluster that policies name where no setting does.
+_CLUSTER = "DefaultCluster"
+
 
 class Controller(LinkEvents):
     """One controller.
@@ -63,11 +67,18 @@ class Controller(LinkEvents):
             clock: Returns milliseconds that never step back.
 
         Raises:
-            ConfigurationError: The peers cannot be understood.
+            ConfigurationError: The peers cannot be understood, or a setting of access control
+                cannot work.
         """
         self._settings = settings
         self._clock = clock
         self._peers: Peers = peers_of(settings)
+        self._gate = ServerGate(
+            settings.access,
+            cluster=settings.access.cluster or _CLUSTER,
+            directory=Path(settings.store_dir),
+            server="controller",
+        )
         self._requests: Requests | None = None
         self._node: ControllerNode | None = None
         self.server: Server | None = None
@@ -113,11 +124,20 @@ class Controller(LinkEvents):
             if len(self._peers.addresses) == 1:
                 # Alone it leads already: its state is what its log leads to.
                 await asyncio.to_thread(node.confirm)
-            carrier = Carrier(node, self._peers, settings.group, outgoing_tls_of(settings.listener))
+            carrier = Carrier(
+                node,
+                self._peers,
+                settings.group,
+                tls=outgoing_tls_of(settings.listener),
+                credentials=credentials_of(settings.access),
+            )
             starting.push_async_callback(carrier.stop)
             requests = Requests(settings, node, self._peers, clock=self._clock)
             starting.push_async_callback(requests.elections.close)
-            server = Server(requests.dispatcher(), limits=limits, events=[self])
+            dispatcher = requests.dispatcher()
+            await asyncio.to_thread(self._gate.load)
+            self._gate.guard(dispatcher)
+            server = Server(dispatcher, limits=limits, events=[self])
             starting.push_async_callback(server.close)
             self._requests = requests
             address = await listen_as(server, listener)
@@ -130,6 +150,7 @@ class Controller(LinkEvents):
             carrier.start()
             starting.push_async_callback(self._tasks.stop)
             self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
+            self._tasks.every("access", self._gate.look, period_s=lambda: LOOK_S)
             self._tasks.every(
                 "scan masters", requests.elections.look, period_s=self._scan_masters_s
             )

@@ -8,10 +8,13 @@
 All methods belong to the event loop's thread.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from pathlib import Path
 
+from mqcore.access import LOOK_S, ServerGate, credentials_of
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import NamesrvSettings
 from mqcore.config.budget import memory_plan
@@ -38,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 # Telling a broker of a change must not hold anything up; the official name server waits as long.
 _NOTIFY_TIMEOUT_S = 0.3
+# The cluster that policies name where no setting does.
+_CLUSTER = "DefaultCluster"
 
 
 class NameServer(LinkEvents):
@@ -59,8 +64,15 @@ class NameServer(LinkEvents):
 
         Raises:
             ConfigFileError: The KV configuration is there and cannot be read.
+            ConfigurationError: A setting of access control cannot work.
         """
         self.requests = Requests(settings, clock=clock, changed=self._notify)
+        self._gate = ServerGate(
+            settings.access,
+            cluster=settings.access.cluster or _CLUSTER,
+            directory=Path(settings.kv_config_path).parent,
+            server="namesrv",
+        )
         self.server: Server | None = None
         self._clock = clock
         self._client: Client | None = None
@@ -88,7 +100,10 @@ class NameServer(LinkEvents):
         _log.debug("%s; %d connections at the most", plan, limits.connections_max)
         async with AsyncExitStack() as starting:
             starting.push_async_callback(self._close_client)
-            server = Server(self.requests.dispatcher(), limits=limits, events=[self])
+            dispatcher = self.requests.dispatcher()
+            await asyncio.to_thread(self._gate.load)
+            self._gate.guard(dispatcher)
+            server = Server(dispatcher, limits=limits, events=[self])
             starting.push_async_callback(server.close)
             address = await listen_as(server, listener)
             self.server = server
@@ -111,6 +126,7 @@ class NameServer(LinkEvents):
                 starting.push_async_callback(health.stop)
             starting.push_async_callback(self._tasks.stop)
             self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
+            self._tasks.every("access", self._gate.look, period_s=lambda: LOOK_S)
             self._started = starting.pop_all()
         return address
 
@@ -166,7 +182,11 @@ class NameServer(LinkEvents):
             return
         if self._client is None:
             tls = outgoing_tls_of(self.requests.settings.listener)
-            self._client = Client(tls=tls, connect_timeout_s=_NOTIFY_TIMEOUT_S)
+            self._client = Client(
+                tls=tls,
+                credentials=credentials_of(self.requests.settings.access),
+                connect_timeout_s=_NOTIFY_TIMEOUT_S,
+            )
         for change in changes:
             for address in change.notify:
                 self.server.hub.spawn(self._send_change(self._client, change, address))

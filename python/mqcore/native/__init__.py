@@ -11,6 +11,11 @@ platform.check()
 
 # An unfit machine is refused before the extension loads.
 from mqcore.native._native import (  # noqa: E402
+    Access,
+    AccessEntry,
+    AccessExplanation,
+    AccessRefusal,
+    AccessRefusals,
     Alteration,
     Appended,
     AppendedMany,
@@ -159,6 +164,11 @@ from mqcore.native.wire import (  # noqa: E402
 )
 
 __all__ = [
+    "Access",
+    "AccessEntry",
+    "AccessExplanation",
+    "AccessRefusal",
+    "AccessRefusals",
     "AlterSetRow",
     "Alteration",
     "Appended",

@@ -26,6 +26,11 @@ from mqcore.native.store import BatchMessage
 from mqcore.native.transactions import CheckRules
 
 __all__ = [
+    "Access",
+    "AccessEntry",
+    "AccessExplanation",
+    "AccessRefusal",
+    "AccessRefusals",
     "Alteration",
     "Appended",
     "AppendedMany",
@@ -247,8 +252,11 @@ def stored_units(
 ) -> list[QueueUnit]:
     """Returns the units of a queue. See `mqcore.native.Store.units`."""
 
-def write_state(path: str | Path, content: bytes) -> None:
-    """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return."""
+def write_state(path: str | Path, content: bytes, *, is_private: bool = False) -> None:
+    """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return.
+
+    Nobody but the owner may read one that is private: it holds secrets.
+    """
 
 @disjoint_base
 class NativeStore:
@@ -386,6 +394,196 @@ class NativeStore:
     def drain(self) -> Drained: ...
     def close(self) -> bool: ...
     def abandon(self) -> None: ...
+
+@final
+class Access:
+    """Access control of one server: checks requests by tables that whoever owns users gives it.
+
+    Off until `replace` was called with settings that switch it on. Any thread.
+
+    Args:
+        rules: The rule of each request code, as `mqcore.remoting.request_codes` has them.
+
+    Raises:
+        ValueError: A rule cannot be read: its code, its place, and why.
+    """
+
+    def __new__(cls, rules: dict[int, str]) -> Self: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def is_on(self) -> bool: ...
+    def replace(
+        self,
+        users: Sequence[tuple[str, str, str, str]],
+        policies: Sequence[tuple[str, str, str, Sequence[str], Sequence[str], str]],
+        settings: dict[str, str],
+    ) -> int:
+        """Puts other tables in force, whole; returns their version.
+
+        Args:
+            users: Name, secret (empty: it only comes with a certificate), `Super` or `Normal`,
+                `enable` or `disable`.
+            policies: Subject (`User:NAME`), `Custom` or `Default`, resource (`*`, `Topic:*`,
+                `Topic:orders*`, `Topic:orders`), official names of actions, addresses and ranges
+                (empty: from anywhere), `Allow` or `Deny`.
+            settings: `authenticate`, `authorize`, `dry_run`, `like_official`, `requires_tls`:
+                `true` or `false`; `super_from`: addresses and ranges by comma, `*` for anywhere, empty for
+                this machine; `white_codes_authentication`, `white_codes_authorization`: codes by
+                comma; `cluster`.
+
+        Raises:
+            ValueError: A row or a setting cannot be taken, which is named; the tables before stay.
+        """
+
+    def check(self, command: Command, source: str, *, is_tls: bool, principal: str = "") -> str:
+        """Checks a request as the fast path does: its signature, and the pairs of its header.
+
+        Args:
+            command: The request.
+            source: Where it came from, with or without a port.
+            is_tls: Whether its connection has TLS.
+            principal: The user that a checked certificate names.
+
+        Returns:
+            The user; empty where none is needed.
+
+        Raises:
+            RefusedError: With the official text.
+        """
+
+    def decide(
+        self, user: str, source: str, pairs: Sequence[tuple[str, int]], *, code: int = 0
+    ) -> None:
+        """Decides about pairs that a request asks for beside its header: all must pass.
+
+        Args:
+            user: Who passed `check`, or came up with the request.
+            source: Where from.
+            pairs: Resources as `Topic:orders`, each with the bits of actions any of which will do:
+                Pub 1, Sub 2, Create 4, Update 8, Delete 16, Get 32, List 64.
+            code: The request code, for lists of codes that need no rights, and for the audit.
+
+        Raises:
+            RefusedError: With the official text for the first that does not pass.
+            ValueError: A resource is none.
+        """
+
+    def explain(self, user: str, source: str, resource: str, actions: int) -> AccessExplanation:
+        """Tells what a decision rests on, by the tables in force; nothing is kept of it.
+
+        Raises:
+            ValueError: The resource is none.
+        """
+
+    def take_refusals(self) -> AccessRefusals:
+        """Takes what was refused since the last call; 4,096 are kept, those behind them counted."""
+
+@final
+class AccessRefusal:
+    """A request that was refused, or would have been without a dry run.
+
+    Attributes:
+        time_ms: When, Unix ms.
+        code: Its code; 0 where it is not known.
+        user: The user as the request names it; empty without one.
+        source: From where, without a port.
+        resource: The resource that it is about, as `Topic:orders`; empty without one.
+        actions: The official names of what was asked for: any of them would have done.
+        reason: Why, in a word or two.
+        remark: The remark of the answer.
+        is_dry_run: Whether it passed all the same.
+    """
+
+    @property
+    def time_ms(self) -> int: ...
+    @property
+    def code(self) -> int: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def actions(self) -> list[str]: ...
+    @property
+    def reason(
+        self,
+    ) -> Literal[
+        "no user",
+        "bad signature",
+        "disabled",
+        "needs TLS",
+        "super from",
+        "needs super",
+        "no policy",
+        "denied",
+        "user gone",
+    ]: ...
+    @property
+    def remark(self) -> str: ...
+    @property
+    def is_dry_run(self) -> bool: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class AccessRefusals:
+    """What was refused since somebody asked last.
+
+    Attributes:
+        refusals: The first of them, in their order.
+        left_out: How many came when there were too many already.
+    """
+
+    @property
+    def refusals(self) -> list[AccessRefusal]: ...
+    @property
+    def left_out(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class AccessEntry:
+    """An entry of a policy that matches.
+
+    Attributes:
+        policy: The policy that has it.
+        resource: As `Topic:orders*`.
+        actions: Official names.
+        sources: Addresses and ranges; empty: from anywhere.
+        decision: What it says.
+    """
+
+    @property
+    def policy(self) -> Literal["Custom", "Default"]: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def actions(self) -> list[str]: ...
+    @property
+    def sources(self) -> list[str]: ...
+    @property
+    def decision(self) -> Literal["Allow", "Deny"]: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class AccessExplanation:
+    """What a decision rests on.
+
+    Attributes:
+        is_allowed: Whether it is allowed.
+        why: Why.
+        matched: The entries that match, in the order of precedence: the first decides, where the
+            user is no Super one.
+    """
+
+    @property
+    def is_allowed(self) -> bool: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def matched(self) -> list[AccessEntry]: ...
+    __match_args__: ClassVar[tuple[str, ...]]
 
 @final
 class Appended:

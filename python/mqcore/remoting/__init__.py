@@ -24,6 +24,7 @@ from mqcore.remoting.listener import Listener, SocketOptions
 from mqcore.remoting.request_checks import check_handlers, check_native
 from mqcore.remoting.request_codes import (
     CODES,
+    RULES,
     AnsweredBy,
     Family,
     OwnRequestCode,
@@ -34,6 +35,7 @@ from mqcore.remoting.request_codes import (
 )
 from mqcore.remoting.response_codes import ResponseCode
 from mqcore.remoting.server import GRACE_S, Server
+from mqcore.remoting.signing import Credentials, signed
 from mqcore.remoting.slices import Slices, finished, in_slices
 from mqcore.remoting.tls import (
     ServerTls,
@@ -56,6 +58,7 @@ __all__ = [
     "CALL_TIMEOUT_S",
     "CODES",
     "GRACE_S",
+    "RULES",
     "VERSION",
     "Address",
     "AdvertisedWatch",
@@ -63,6 +66,7 @@ __all__ = [
     "AnsweredBy",
     "Client",
     "Connection",
+    "Credentials",
     "Dispatcher",
     "Family",
     "Handler",
@@ -103,5 +107,6 @@ __all__ = [
     "parse_address",
     "raised_descriptors",
     "server_context",
+    "signed",
     "tls_of",
 ]

@@ -22,6 +22,7 @@ from mqcore.remoting.dispatch import VERSION, Dispatcher
 from mqcore.remoting.hub import Hub, LinkEvents
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
+from mqcore.remoting.signing import Credentials
 from mqcore.remoting.sweep import Sweep
 from mqcore.remoting.tls import TlsContext, context_now
 
@@ -54,6 +55,7 @@ class Client:
         version: int = VERSION,
         language: int = 0,
         tls: TlsContext | None = None,
+        credentials: Credentials | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         """Prepares; nothing is connected yet.
@@ -65,9 +67,11 @@ class Client:
             version: The version in requests.
             language: The language code in requests; 0 is JAVA, 3 PYTHON.
             tls: Speaks TLS with it; plain without.
+            credentials: What its requests are signed with; None for unsigned ones.
             connect_timeout_s: How long making a connection may take.
         """
         self.hub = Hub(dispatcher, limits=limits, events=events, version=version, language=language)
+        self.hub.credentials = credentials
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._links: dict[str, Link] = {}

@@ -126,11 +126,16 @@ Handler: TypeAlias = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 class Dispatcher:
-    """The table of handlers; of a code set twice the last one counts."""
+    """The table of handlers; of a code set twice the last one counts.
+
+    Attributes:
+        check: Looks at every request before its handler, and refuses by raising; None without one.
+    """
 
     def __init__(self, handlers: Mapping[int, Handler] | None = None) -> None:
         """Takes the first handlers."""
         self._handlers: dict[int, Handler] = dict(handlers or {})
+        self.check: Callable[[Request], None] | None = None
 
     def on(self, code: int, handler: Handler) -> None:
         """Sets the handler of a code."""
@@ -153,8 +158,10 @@ class Dispatcher:
         """Calls the handler; returns its answer, or what to await for it.
 
         Raises:
-            RefusedError: The code has no handler, or the handler refuses.
+            RefusedError: The code has no handler, or the check or the handler refuses.
         """
+        if self.check is not None:
+            self.check(request)
         handler = self._handlers.get(request.code)
         if handler is None:
             # The leading blank is the official one.

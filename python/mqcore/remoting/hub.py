@@ -19,6 +19,7 @@ from mqcore.remoting.throttle import Throttle
 
 if TYPE_CHECKING:
     from mqcore.remoting.principals import PrincipalRules
+    from mqcore.remoting.signing import Credentials
 
 __all__ = ["Hub", "LinkEvents"]
 
@@ -78,6 +79,7 @@ class Hub:
         limits: The bounds.
         version: The version that we report.
         language: The language code in our requests; 0 is JAVA.
+        credentials: What our requests are signed with; None for unsigned ones.
         links: The open connections in their order, each with the time at which it came.
         refusals: How many connections and frames were refused, by reason.
         receive_buffer: Where bytes arrive, of whichever connection; empty between two calls.
@@ -103,6 +105,7 @@ class Hub:
         self.limits = limits if limits is not None else Limits()
         self.version = version
         self.language = language
+        self.credentials: Credentials | None = None
         self.links: dict[Link, float] = {}
         self.refusals: dict[str, int] = {}
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))

@@ -20,6 +20,7 @@ from mqcore.remoting.frames import Frames
 from mqcore.remoting.gates import ReadGate, WriteGate
 from mqcore.remoting.request_codes import code_name
 from mqcore.remoting.request_queue import Answer, RequestBounds, RequestQueue
+from mqcore.remoting.signing import Credentials, signed
 from mqcore.remoting.stream import ByteStream
 
 __all__ = ["Asked", "Link", "LinkHub"]
@@ -61,6 +62,7 @@ class LinkHub(RequestBounds, Protocol):
 
     version: int
     language: int
+    credentials: Credentials | None
     frames: Frames["Link"]
 
     def next_opaque(self) -> int:
@@ -445,13 +447,16 @@ class Link:
     def _request(
         self, code: int, opaque: int, flag: int, ext: Mapping[str, str] | None, body: bytes
     ) -> Command:
+        fields = dict(ext) if ext else {}
+        if self.hub.credentials is not None:
+            fields = signed(self.hub.credentials, fields, body)
         return Command(
             code=int(code),
             opaque=opaque,
             flag=flag,
             language=self.hub.language,
             version=self.hub.version,
-            ext=dict(ext) if ext else {},
+            ext=fields,
             body=body,
         )
 

@@ -28,8 +28,14 @@ Who answers:
 
 *mounted*: whether a broker that serves another store for reading alone (`mountedStoreDir`) executes
 the request; otherwise it is refused with NO_PERMISSION, or with the code that the request has for
-what is switched off. *permission*: what a user must be allowed; empty, since there is no access
-control yet.
+what is switched off.
+
+*permission*: what a user must be allowed where [access control](access-control.md) is on. `T`, `G`
+and `C` are topic, group and cluster; in brackets is the field of the header that names it, `|`
+joins fields of which the first counts that is there, and `?` leaves the pair out without the field.
+`/` joins actions of which one is enough; all pairs of a row must pass. *any*: any user with a good
+signature; *super*: Super users alone; *body*: topics and groups that are in the body, or in the
+message that is asked for.
 
 A code without an answer, known or not, gets REQUEST_CODE_NOT_SUPPORTED (3).
 
@@ -55,8 +61,11 @@ def page() -> str:
         for code in sorted(RequestCode)
         if not code.row.answered_by
     ]
-    parts.append("\n## Between programs of mqcore\n\n| code | name |\n|---|---|\n")
-    parts += [f"| {int(code)} | `{code.name}` |\n" for code in sorted(OwnRequestCode)]
+    parts.append("\n## Between programs of mqcore\n\n| code | name | permission |\n|---|---|---|\n")
+    parts += [
+        f"| {int(code)} | `{code.name}` | {_shown(code.permission)} |\n"
+        for code in sorted(OwnRequestCode)
+    ]
     return "".join(parts)
 
 
@@ -68,10 +77,14 @@ def _answered(kind: Family, codes: list[RequestCode]) -> list[str]:
     )
     rows = [
         f"| {int(code)} | `{code.name}` | {_who(code)} | {_releases(code)} | {_mounted(code)} "
-        f"| {code.row.permission} |\n"
+        f"| {_shown(code.row.permission)} |\n"
         for code in codes
     ]
     return [f"## {kind}\n\n{head}", *rows, "\n"]
+
+
+def _shown(permission: str) -> str:
+    return permission.replace("|", "\\|")
 
 
 def _who(code: RequestCode) -> str:

@@ -7,13 +7,16 @@ a request: its row, then its handler. Knows no handler and no header.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Flag, IntEnum, StrEnum, auto
 from types import MappingProxyType
 from typing import Final
 
+from mqcore.remoting.permissions import OWN_PERMISSIONS, PERMISSIONS
+
 __all__ = [
     "CODES",
+    "RULES",
     "AnsweredBy",
     "Family",
     "OwnRequestCode",
@@ -78,7 +81,7 @@ class Row:
         since: The first official release whose `RequestCode.java` has it.
         until: The last one, where a later release has it no more.
         on_mounted: Whether a broker over a mounted (read-only) store serves it.
-        permission: What a user must be allowed; empty while there is no access control.
+        permission: What a user must be allowed, from `permissions`; empty where no server answers.
         reason: Why nobody answers it.
     """
 
@@ -105,7 +108,6 @@ _CLIENT: Final = AnsweredBy.CLIENT
 _UNUSED: Final = "only a number: no official release from 4.9 on sends or answers it"
 _CLIENT_CONFIG: Final = "only the name server of 5.0 answered it; 5.3 neither sends nor answers it"
 _ACCESS_4: Final = "access control of 4.x is not implemented"
-_ACCESS_5: Final = "access control of 5.x is not implemented"
 _FILTER_SERVER: Final = (
     "filter servers were removed from RocketMQ; expressions of SQL92 replace them"
 )
@@ -128,7 +130,7 @@ class RequestCode(IntEnum):
         """Makes the member a number that knows its row."""
         code = int.__new__(cls, row.number)
         code._value_ = row.number
-        code.row = row
+        code.row = replace(row, permission=PERMISSIONS.get(row.number, ""))
         return code
 
     SEND_MESSAGE = Row(10, Family.SEND, _NATIVE, "4.0.0", on_mounted=False)
@@ -288,16 +290,16 @@ class RequestCode(IntEnum):
     REMOVE_COLD_DATA_FLOW_CTR_CONFIG = Row(2002, Family.COLD_DATA, _BROKER, "5.1.2")
     GET_COLD_DATA_FLOW_CTR_INFO = Row(2003, Family.COLD_DATA, _BROKER, "5.1.2")
     SET_COMMITLOG_READ_MODE = Row(2004, Family.COLD_DATA, _BROKER, "5.1.2", on_mounted=False)
-    AUTH_CREATE_USER = _unanswered(3001, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_UPDATE_USER = _unanswered(3002, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_DELETE_USER = _unanswered(3003, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_GET_USER = _unanswered(3004, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_LIST_USER = _unanswered(3005, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_CREATE_ACL = _unanswered(3006, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_UPDATE_ACL = _unanswered(3007, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_DELETE_ACL = _unanswered(3008, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_GET_ACL = _unanswered(3009, Family.ACCESS, "5.3.0", _ACCESS_5)
-    AUTH_LIST_ACL = _unanswered(3010, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_CREATE_USER = Row(3001, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_UPDATE_USER = Row(3002, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_DELETE_USER = Row(3003, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_GET_USER = Row(3004, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_LIST_USER = Row(3005, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_CREATE_ACL = Row(3006, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_UPDATE_ACL = Row(3007, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_DELETE_ACL = Row(3008, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_GET_ACL = Row(3009, Family.ACCESS, _BROKER, "5.3.0")
+    AUTH_LIST_ACL = Row(3010, Family.ACCESS, _BROKER, "5.3.0")
     SWITCH_TIMER_ENGINE = _unanswered(5001, Family.TIMER, "5.5.0", _TIMER_ENGINE)
     POP_MESSAGE = Row(200050, Family.POP, _NATIVE, "5.0.0", on_mounted=False)
     ACK_MESSAGE = Row(200051, Family.POP, _NATIVE, "5.0.0")
@@ -340,12 +342,41 @@ class OwnRequestCode(IntEnum):
     SLOW_REQUESTS = 1_480_020
     # A snapshot of the store is taken: tables are written, or the log is flushed (tool to broker).
     SNAPSHOT = 1_480_030
+    # Users and policies with all secrets (slave to master).
+    ACCESS_TABLES = 1_480_006
+    # Why a user may, or may not, do something: the deciding entry (tool to broker).
+    ACCESS_EXPLAINED = 1_480_040
+    # What was refused, or would have been in a dry run (tool to broker).
+    ACCESS_REFUSALS = 1_480_041
+
+    @property
+    def permission(self) -> str:
+        """What a user must be allowed."""
+        return OWN_PERMISSIONS[self]
 
 
 # By number.
 CODES: Final[Mapping[int, RequestCode]] = MappingProxyType(
     {int(code): code for code in RequestCode}
 )
+
+
+def _rules() -> Mapping[int, str]:
+    """Returns the rule of every code that a server answers.
+
+    Raises:
+        RuntimeError: One has none, or there is one of a code that nobody answers.
+    """
+    servers = AnsweredBy.NATIVE | AnsweredBy.BROKER | AnsweredBy.NAMESRV | AnsweredBy.CONTROLLER
+    answered = {int(code) for code in RequestCode if code.row.answered_by & servers}
+    own = {int(code) for code in OwnRequestCode}
+    differing = answered.symmetric_difference(PERMISSIONS) | own.symmetric_difference(
+        OWN_PERMISSIONS
+    )
+    if differing:
+        named = ", ".join(code_name(code) for code in sorted(differing))
+        raise RuntimeError(f"permissions differ from the table of request codes: {named}")
+    return MappingProxyType({**PERMISSIONS, **OWN_PERMISSIONS})
 
 
 def answered_by(who: AnsweredBy) -> frozenset[RequestCode]:
@@ -362,3 +393,7 @@ def code_name(number: int) -> str:
     """Returns a request code with its official name, where it has one."""
     code = CODES.get(number)
     return str(number) if code is None else f"{code.name}({number})"
+
+
+# What a user must be allowed for each code that a server answers, those of mqcore alone too.
+RULES: Final[Mapping[int, str]] = _rules()

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from mqcore.admin import Admin, GroupProgress, TopicStats
-from mqcore.client.signing import Credentials
 from mqcore.errors import MQError
+from mqcore.remoting.signing import Credentials
 from mqcore.spark.errors import SparkError
 from mqcore.spark.topic_source.resolution import is_of_users
 

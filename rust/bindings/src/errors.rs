@@ -2,9 +2,11 @@
 //! does not build until it has a class. The classes stand in `mqcore.native.errors` and
 //! `mqcore.native.wire_errors`.
 
+use mqcore_access::Refusal;
 use mqcore_engine::error::Error;
 use mqcore_engine::relaxed_json::JsonError;
 use mqcore_engine::status::PutStatus;
+use mqcore_fast_path::codes;
 use mqcore_packing::RowError;
 use mqcore_record::RecordError;
 use mqcore_wire::WireError;
@@ -14,6 +16,8 @@ use pyo3::types::PyDict;
 
 /// The module of the store's exception classes.
 const OF_STORE: &str = "mqcore.native.errors";
+/// The module of the exception class of requests that are refused.
+const OF_REFUSALS: &str = "mqcore.native.refused";
 /// The module of the exception classes of bytes that a peer sent.
 const OF_WIRE: &str = "mqcore.native.wire_errors";
 
@@ -59,6 +63,12 @@ pub(crate) fn raised_after(py: Python<'_>, error: &Error, stored: usize) -> PyEr
 pub(crate) fn of_bytes(py: Python<'_>, error: &WireError) -> PyErr {
     let (class, facts) = of_wire(error);
     made(py, OF_WIRE, class, &error.to_string(), facts)
+}
+
+/// The exception for a request that access control refuses.
+pub(crate) fn refused(py: Python<'_>, refusal: &Refusal) -> PyErr {
+    let facts = vec![("code", number(codes::NO_PERMISSION))];
+    made(py, OF_REFUSALS, "RefusedError", &refusal.to_string(), facts)
 }
 
 /// The exception for a row that cannot be sent.

@@ -31,6 +31,7 @@
 //! | `answers` | what appends and reads by queue give |
 //! | `received` | a message as a consumer's handler gets it |
 //! | `frame_reader` | commands and answers out of bytes that arrive in pieces |
+//! | `access` | the class over access control |
 //! | `records` | a stored message, decoded field by field on request |
 //! | `packing` | rows of columns packed into the bodies of requests |
 //! | `calls` | requests of a client that wait for their answer |
@@ -55,6 +56,7 @@
 
 use pyo3::prelude::*;
 
+mod access;
 mod answers;
 mod appending;
 mod bad_records;
@@ -109,6 +111,8 @@ mod wire;
 /// The bytes of the store: what `mqcore.native` gives a face to.
 #[pymodule(gil_used = true)]
 mod _native {
+    #[pymodule_export]
+    use crate::access::{Access, AccessEntry, AccessExplanation, AccessRefusal, AccessRefusals};
     #[pymodule_export]
     use crate::answers::{Appended, Drained, GetResult, OffsetRange};
     #[pymodule_export]

@@ -12,9 +12,19 @@ use crate::gil::{Gil, gil_call};
 
 /// Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return.
 #[pyfunction]
-pub(crate) fn write_state(py: Python<'_>, path: PathBuf, content: PyBackedBytes) -> PyResult<()> {
+#[pyo3(signature = (path, content, *, is_private=false))]
+pub(crate) fn write_state(
+    py: Python<'_>,
+    path: PathBuf,
+    content: PyBackedBytes,
+    is_private: bool,
+) -> PyResult<()> {
     gil_call(py, Gil::Released, || {
-        small_state::write(&RealDisk, &path, &content)
+        if is_private {
+            small_state::write_private(&RealDisk, &path, &content)
+        } else {
+            small_state::write(&RealDisk, &path, &content)
+        }
     })
     .map_err(|error| raised(py, &error))
 }

@@ -5,6 +5,7 @@ use mqcore_wire::command::{VERSION_DEFAULT, encode};
 use mqcore_wire::header::{ONEWAY, RESPONSE};
 use mqcore_wire::{CommandRef, Head, Language, Serialization};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::draft::bytes_of;
@@ -80,6 +81,26 @@ impl Command {
     /// Names the request among those of its connection.
     pub(crate) const fn opaque(&self) -> i32 {
         self.opaque
+    }
+
+    /// What it asks for.
+    pub(crate) const fn code(&self) -> i32 {
+        self.code
+    }
+
+    /// The version of who sent it.
+    pub(crate) const fn version(&self) -> i32 {
+        self.version
+    }
+
+    /// The fields of its header.
+    pub(crate) fn fields(&self, py: Python<'_>) -> PyResult<Vec<(PyBackedStr, PyBackedStr)>> {
+        self.ext.bind(py).items().extract()
+    }
+
+    /// Its body.
+    pub(crate) fn body<'a>(&'a self, py: Python<'a>) -> &'a [u8] {
+        self.body.bind(py).as_bytes()
     }
 
     /// The same without Python.

@@ -48,6 +48,24 @@ pub struct Loaded<T> {
 /// [`Error::Io`], [`Error::Limit`] for content that is too long; the old content then stays unless
 /// the failing call was one of the last (the previous generation).
 pub fn write<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> Result<()> {
+    write_as(disk, path, bytes, Open::CreateNew)
+}
+
+/// The same, and nobody but the owner of the files may read them: they hold secrets.
+///
+/// # Durability
+/// As [`write`].
+///
+/// # Blocking
+/// As [`write`].
+///
+/// # Errors
+/// As [`write`].
+pub fn write_private<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> Result<()> {
+    write_as(disk, path, bytes, Open::CreatePrivate)
+}
+
+fn write_as<D: Disk>(disk: &D, path: &Path, bytes: &[u8], how: Open) -> Result<()> {
     if bytes.len() as u64 > STATE_LEN_MAX_BYTES {
         return Err(Error::Limit {
             what: format!("{} bytes for {}", bytes.len(), path.display()),
@@ -61,9 +79,9 @@ pub fn write<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> Result<()> {
     // The previous generation is written beside, not renamed: a rename of `path` would leave a
     // moment without it, and `.bak` might be all that is whole until the new content is durable.
     if let Some(previous) = &previous {
-        write_new(disk, &previous_next, previous)?;
+        write_new(disk, &previous_next, previous, how)?;
     }
-    write_new(disk, &next, bytes)?;
+    write_new(disk, &next, bytes, how)?;
     disk.rename(&next, path)?;
     disk.sync_dir(dir)?;
     if previous.is_some() {
@@ -149,11 +167,11 @@ fn read_one<D: Disk, T>(
 }
 
 /// A new file with this content, synced; one that a crash left there is removed first.
-fn write_new<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> Result<()> {
+fn write_new<D: Disk>(disk: &D, path: &Path, bytes: &[u8], how: Open) -> Result<()> {
     if disk.stat(path)?.is_some() {
         disk.unlink(path)?;
     }
-    let file = disk.open(path, Open::CreateNew)?;
+    let file = disk.open(path, how)?;
     file.write_at(bytes, 0)?;
     file.sync_data()
 }

@@ -16,7 +16,7 @@ from mqcore.admin.cluster_facts import ClusterFacts
 from mqcore.admin.transport import TIMEOUT_S
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
 from mqcore.client.instance import TlsOption
-from mqcore.client.signing import Credentials
+from mqcore.remoting.signing import Credentials
 
 __all__ = ["Admin"]
 

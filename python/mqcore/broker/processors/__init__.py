@@ -1,9 +1,13 @@
 """The answers to what is not hot, one family of requests per file."""
 
+from mqcore.broker.access_changes import AccessChanges
+from mqcore.broker.access_pairs import StoredPairs
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.passing_on import PassingOn
+from mqcore.broker.processors.access_admin import AccessAdmin
 from mqcore.broker.processors.assignments import Assignments
+from mqcore.broker.processors.authorized import authorized
 from mqcore.broker.processors.clients import Clients
 from mqcore.broker.processors.cold_data import ColdData
 from mqcore.broker.processors.forwards import Forwards
@@ -55,7 +59,10 @@ def dispatcher_of(
     """
     handlers: dict[int, Handler] = {}
     replication = Replication(state)
+    access = AccessAdmin(state, AccessChanges(state, persistence))
+    stored = StoredPairs(state)
     for family in (
+        access,
         Assignments(state, persistence, queues),
         Clients(state, persistence, membership),
         ColdData(state),
@@ -79,10 +86,12 @@ def dispatcher_of(
     check_native(native_request_codes())
     check_handlers(AnsweredBy.BROKER, handlers)
     served = {
-        code: guarded(_refused_by_role(code, handler, state), state)
+        code: guarded(
+            authorized(code, _refused_by_role(code, handler, state), state, stored), state
+        )
         for code, handler in handlers.items()
     }
-    own = (replication, SlowRequests(state), Snapshots(state, persistence), Inside(state))
+    own = (replication, SlowRequests(state), Snapshots(state, persistence), Inside(state), access)
     for each in own:
         for code, handler in each.own_handlers().items():
             served[code] = guarded(handler, state)

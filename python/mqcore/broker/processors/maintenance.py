@@ -62,6 +62,8 @@ class Maintenance:
             raise RefusedError(error.message, code=ResponseCode.SYSTEM_ERROR) from error
         state = self._state
         changes = changed(state.settings, pairs, has_file=state.config_path is not None)
+        if changes.settings.access != state.settings.access:
+            self._check_super(request)
         if changes.made:
             settings = changes.settings
             if changes.is_of_store:
@@ -79,6 +81,15 @@ class Maintenance:
                 state.topics.renew(state.now_ms())
             await self._persistence.settings_changed(changes.made)
         return request.answer(remark=changes.remark)
+
+    def _check_super(self, request: Request) -> None:
+        """Refuses who is no Super user: by these settings everybody could be let in."""
+        access = self._state.access
+        user = access.tables.users.get(request.user)
+        if access.is_enforced and not (user is not None and user.is_super):
+            raise RefusedError(
+                f"User:{request.user} is not a super user.", code=ResponseCode.NO_PERMISSION
+            )
 
     async def runtime(self, request: Request) -> Command:
         """28: the broker in figures."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from mqcore.access import topic_pair
 from mqcore.broker.consumer_offsets import groups_of_topic, split_key, topics_of_group
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
@@ -39,11 +40,20 @@ class Progress:
             topics = listed
         else:
             one = request.ext.get("topic")
-            topics = [one] if one else await self._topics_of_group(group)
+            topics = [one] if one else self._gettable(request, await self._topics_of_group(group))
             topics = [name for name in topics if self._is_wanted(group, name)]
         offsets = {topic: self._state.fast_path.offsets.of(group, topic) for topic in topics}
         stats = await asyncio.to_thread(self._stats, group, offsets)
         return request.answer(body=with_queue_keys(stats))
+
+    def _gettable(self, request: Request, topics: list[str]) -> list[str]:
+        """Returns the topics that the user of a request may get, where that is checked."""
+        access = self._state.access
+        if not access.settings.authorizes or access.settings.is_dry_run or not request.user:
+            return topics
+        explain, source = access.engine.explain, request.link.peer_host
+        pairs = ((topic, topic_pair(topic, "Get")) for topic in topics)
+        return [topic for topic, x in pairs if explain(request.user, source, *x).is_allowed]
 
     async def _topics_of_group(self, group: str) -> list[str]:
         fast_path = self._state.fast_path

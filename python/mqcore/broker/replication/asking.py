@@ -27,7 +27,9 @@ class MasterCalls:
     def __init__(self, state: BrokerState, dispatcher: Dispatcher | None = None) -> None:
         """Takes the broker, and what serves requests of its master on the same connection."""
         self._state = state
-        self._client = Client(dispatcher, tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            dispatcher, tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -40,7 +40,7 @@ from mqcore.broker.replication.orders import (
 )
 from mqcore.errors import MQError
 from mqcore.periodic import PeriodicTasks
-from mqcore.remoting import Client, TlsContext
+from mqcore.remoting import Client, Credentials, TlsContext
 
 __all__ = ["ControllerLink", "MembershipView"]
 
@@ -72,6 +72,7 @@ class ControllerLink:
         version: int,
         send_timeout_ms: int,
         tls: TlsContext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """Prepares; `start` begins.
 
@@ -87,6 +88,7 @@ class ControllerLink:
             version: The version in requests.
             send_timeout_ms: How long a heartbeat may wait for a connection.
             tls: What protects connections to controllers; None for plain ones.
+            credentials: What requests are signed with; None for unsigned ones.
         """
         self._membership = membership
         self._files = files
@@ -96,7 +98,7 @@ class ControllerLink:
         self._settle_end = settle_end
         self._wall_ms = wall_ms
         self._send_timeout_s = send_timeout_ms / _MS_PER_S
-        self._client = Client(tls=tls, version=version)
+        self._client = Client(tls=tls, credentials=credentials, version=version)
         self._wake = asyncio.Event()
         self._has_orders = asyncio.Event()
         self._orders: list[RoleOrder] = []

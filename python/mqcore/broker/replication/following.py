@@ -64,7 +64,9 @@ class MasterFollower:
             state.replicas.master_ha_address = settings.replication_master
         self._ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._client = Client(tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
         self._began_s = 0.0
 
     def start(self) -> None:

@@ -39,7 +39,9 @@ class MemberHosts:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker."""
         self._state = state
-        self._client = Client(tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
         self._networks, self._names = _parsed(state.settings.replication_member_hosts)
         # Addresses of those that are registered; None while nobody has answered.
         self._known: frozenset[str] | None = frozenset() if self._is_listed else None

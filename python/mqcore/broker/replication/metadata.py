@@ -40,7 +40,7 @@ from mqcore.broker.lost_topics import lost_topics
 from mqcore.broker.replication.asking import MasterCalls, report_as
 from mqcore.broker.settled import reign_of
 from mqcore.broker.state import BrokerState
-from mqcore.broker.table_followers import GROUPS, MODES, TOPICS
+from mqcore.broker.table_followers import ACCESS, GROUPS, MODES, TOPICS
 from mqcore.errors import BadJsonError, RefusedError
 from mqcore.model.reading import as_int
 from mqcore.model.relaxed_json import parse_object
@@ -64,7 +64,7 @@ _log = logging.getLogger("mqcore.broker")
 # Takes what a master hands over beside its tables.
 Beside: TypeAlias = Callable[[bytes], Awaitable[None]]
 # What is asked for, and what takes the answer's body.
-_Step: TypeAlias = tuple[RequestCode, Callable[[bytes], Awaitable[None]]]
+_Step: TypeAlias = tuple[RequestCode | OwnRequestCode, Callable[[bytes], Awaitable[None]]]
 
 # As the slave of 4.9 asks; one of 5.3 asks once a minute. A topic is unknown here for so long.
 _PERIOD_S = 10.0
@@ -205,6 +205,7 @@ class MetadataSync:
             if self._is_notified or answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 self._known_on = link
             else:
+                expect(answer, address, *_NOT_MASTER_YET)
                 return _NAME_S
         if await asyncio.to_thread(self._has_unknown):
             await self.sync()
@@ -262,7 +263,12 @@ class MetadataSync:
             "delays": (RequestCode.GET_ALL_DELAY_OFFSET, self._hold_delays),
             GROUPS: (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, persistence.follow_groups),
             MODES: (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, persistence.follow_modes),
+            ACCESS: (OwnRequestCode.ACCESS_TABLES, self._follow_access),
         }
+
+    async def _follow_access(self, body: bytes) -> None:
+        await self._state.access.follow(body)
+        self._state.replicas.gives_access = True
 
     async def sync(self) -> bool:
         """Takes every table once; returns whether the master is known.
@@ -275,9 +281,14 @@ class MetadataSync:
         if not address:
             return False
         async with self._taking:
-            await self._take_all(address, self._steps().values())
+            steps = self._steps()
+            access = steps.pop(ACCESS)
+            await self._take_all(address, steps.values())
             async with self._tasks.step:
                 await self._persistence.save_offsets()
+            # The last: a broker that is no Super user there has everything else.
+            self._state.replicas.gives_access = False
+            await self._take(address, *access)
             self._state.replicas.synced_ms = self._state.now_ms()
             return True
 
@@ -298,7 +309,10 @@ class MetadataSync:
                 await self._take_progress()
 
     async def _take(
-        self, address: str, code: RequestCode, take: Callable[[bytes], Awaitable[None]]
+        self,
+        address: str,
+        code: RequestCode | OwnRequestCode,
+        take: Callable[[bytes], Awaitable[None]],
     ) -> None:
         answer = await self._calls.ask(address, code)
         if answer.code in _HAS_NONE.get(code, ()):
@@ -410,8 +424,11 @@ class MetadataSync:
                 raise BadJsonError(f"the delays of the master: {error}") from error
 
 
+# What a master answers that is none yet, or has enough slaves; anything else is reported.
+_NOT_MASTER_YET = (ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY)
 # What a master answers that has no such table: none of delays yet, or a release without modes.
-_HAS_NONE = {
+_HAS_NONE: dict[int, tuple[ResponseCode, ...]] = {
+    OwnRequestCode.ACCESS_TABLES: (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
     RequestCode.GET_ALL_DELAY_OFFSET: (ResponseCode.SYSTEM_ERROR,),
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
 }

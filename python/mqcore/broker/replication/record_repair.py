@@ -43,7 +43,9 @@ class RecordRepair:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker; `start` begins."""
         self._state = state
-        self._client = Client(tls=state.outgoing_tls, version=state.version)
+        self._client = Client(
+            tls=state.outgoing_tls, credentials=state.credentials, version=state.version
+        )
         self._tasks = PeriodicTasks()
         # When a record may be tried again, and what was logged of it.
         self._again_s: dict[int, float] = {}

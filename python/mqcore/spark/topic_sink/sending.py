@@ -18,7 +18,6 @@ from mqcore.client.message import Message
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.producer import Producer
 from mqcore.client.results import STATUS_OF_CODE, QueueRef, SendResult
-from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target
 from mqcore.client.transaction_producer import TransactionProducer
 from mqcore.client.transactions import CheckCallback
@@ -27,6 +26,7 @@ from mqcore.errors import ConnectError, RemotingError, UnsupportedError
 from mqcore.native import Command
 from mqcore.remoting.link import Link
 from mqcore.remoting.response_codes import ResponseCode
+from mqcore.remoting.signing import Credentials
 from mqcore.spark.topic_sink.options import ClientOptions, SinkOptions
 
 __all__ = ["Request", "Stored", "TopicClient", "Window", "topic_client"]

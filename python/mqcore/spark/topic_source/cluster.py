@@ -17,7 +17,6 @@ from mqcore.client.blocking.sockets import BlockingLink, SocketPool
 from mqcore.client.instance import tls_context
 from mqcore.client.name_servers import addresses_of
 from mqcore.client.routes import TopicRoute
-from mqcore.client.signing import Credentials, signed
 from mqcore.clock import monotonic_ms
 from mqcore.errors import (
     MQError,
@@ -34,6 +33,7 @@ from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import AUTO_CREATE_TOPIC, PERM_READ_WRITE, RETRY_PREFIX
 from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode, TlsFiles, expect
+from mqcore.remoting.signing import Credentials, signed
 from mqcore.spark.topic_source.options import ReadOptions
 
 __all__ = ["Access", "Cluster", "QueueBounds", "cluster_of"]

@@ -28,6 +28,8 @@ pub enum Open {
     Create,
     /// Reading and writing; must not exist.
     CreateNew,
+    /// The same, and nobody but its owner may read it: it holds secrets.
+    CreatePrivate,
 }
 
 /// One name in a directory.

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ use crate::mmap::{Cells, Map, Reservation, Use};
 const LOCK_CONTENT: &[u8] = b"lock";
 /// Linux draws a new one at each start of the machine.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
+/// Read and written by the owner alone.
+const PRIVATE_MODE: u32 = 0o600;
 
 /// The real disk.
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,6 +70,9 @@ impl Disk for RealDisk {
             }
             Open::CreateNew => {
                 options.create_new(true);
+            }
+            Open::CreatePrivate => {
+                options.create_new(true).mode(PRIVATE_MODE);
             }
         }
         let file = options

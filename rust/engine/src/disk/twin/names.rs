@@ -93,9 +93,9 @@ impl Disk for TwinDisk {
 
     fn open(&self, path: &Path, how: Open) -> Result<TwinFile> {
         self.call(CallKind::Open, path, |world| {
-            let makes = matches!(how, Open::Create | Open::CreateNew);
+            let makes = matches!(how, Open::Create | Open::CreateNew | Open::CreatePrivate);
             let inode = match world.tree.find(path)? {
-                Some(_) if how == Open::CreateNew => return Err(libc::EEXIST),
+                Some(_) if matches!(how, Open::CreateNew | Open::CreatePrivate) => return Err(libc::EEXIST),
                 Some(inode) if world.tree.is_dir(inode) => return Err(libc::EISDIR),
                 Some(inode) => inode,
                 None if !makes => return Err(libc::ENOENT),

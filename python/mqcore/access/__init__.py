@@ -1,0 +1,33 @@
+"""Access control: users and policies, their files, and what requests need (the model of 5.3).
+
+The engine that decides is Rust's (`mqcore.native.Access`); here is what it decides by. Knows no
+broker, no name server, no connection.
+"""
+
+from mqcore.access.bodies import BODY_PAIRS, Pair, cluster_pair, group_pair, topic_pair
+from mqcore.access.control import AccessControl
+from mqcore.access.gate import LOOK_S, ServerGate
+from mqcore.access.model import Acl, Entry, Policy, Resource, User
+from mqcore.access.provisions import check_access, credentials_of
+from mqcore.access.refusals import RefusalLog
+from mqcore.access.tables import AccessTables
+
+__all__ = [
+    "BODY_PAIRS",
+    "LOOK_S",
+    "AccessControl",
+    "AccessTables",
+    "Acl",
+    "Entry",
+    "Pair",
+    "Policy",
+    "RefusalLog",
+    "Resource",
+    "ServerGate",
+    "User",
+    "check_access",
+    "cluster_pair",
+    "credentials_of",
+    "group_pair",
+    "topic_pair",
+]

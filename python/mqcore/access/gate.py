@@ -1,0 +1,150 @@
+"""Access control of a name server or controller: every request is checked before its handler.
+
+    gate = ServerGate(settings.access, directory=..., server="namesrv")
+    gate.load()                       # blocks: at the start
+    gate.guard(dispatcher)
+    tasks.every("access", gate.look, period_s=lambda: LOOK_S)
+
+Users and policies are the same files as a broker's, and are read anew when they change: a name
+server answers no request that changes them. Off it does nothing.
+"""
+
+import asyncio
+import ipaddress
+import logging
+from pathlib import Path
+from typing import Final
+
+from mqcore.access.control import AccessControl
+from mqcore.access.provisions import check_access
+from mqcore.access.refusals import RefusalLog
+from mqcore.config import AccessSettings
+from mqcore.errors import ConfigurationError, MQError, RefusedError
+from mqcore.remoting import Dispatcher, Request, RequestCode, ResponseCode
+
+__all__ = ["LOOK_S", "ServerGate"]
+
+_log = logging.getLogger("mqcore.access")
+
+# Between two looks at refusals and at the files.
+LOOK_S: Final = 1.0
+_NO_ROUTE: Final = "No topic route info in name server for the topic: "
+
+
+class ServerGate:
+    """Checks the requests of one server without a fast path."""
+
+    def __init__(
+        self, settings: AccessSettings, *, cluster: str, directory: Path, server: str
+    ) -> None:
+        """Prepares; nothing is read yet.
+
+        Args:
+            settings: The server's settings of access control.
+            cluster: The cluster that policies name.
+            directory: Where the files are, unless the settings have another place.
+            server: Its name, for lines about refusals.
+
+        Raises:
+            ConfigurationError: A setting cannot work.
+        """
+        for warning in check_access(settings):
+            _log.warning("%s", warning)
+        self._trusted = _networks(settings.trusted)
+        self.control: AccessControl | None = None
+        if settings.guards_routes:
+            self.control = AccessControl(settings, cluster=cluster, directory=directory, is_on=True)
+            self._refusals = RefusalLog(self.control.engine, server)
+        self._seen: object = None
+
+    def load(self) -> None:
+        """Reads the files. Blocks; for the start.
+
+        Raises:
+            StateFileError: There is content that cannot be read.
+            StoreError: A file cannot be written.
+        """
+        if self.control is not None:
+            self.control.load()
+            self._seen = self._stamps()
+
+    def guard(self, dispatcher: Dispatcher) -> None:
+        """Lets every request be checked before its handler."""
+        if self.control is not None:
+            dispatcher.check = self.check
+
+    def check(self, request: Request) -> None:
+        """Returns where a request may be served.
+
+        Raises:
+            RefusedError: It may not.
+        """
+        control, link = self.control, request.link
+        if control is None or self._is_trusted(request):
+            return
+        try:
+            control.engine.check(request.command, link.peer_host, is_tls=link.is_tls)
+        except RefusedError as error:
+            is_route = request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+            if is_route and control.signer_of(request.command) is not None:
+                # Whether there is such a topic is not said either.
+                topic = request.ext.get("topic", "")
+                raise RefusedError(
+                    f"{_NO_ROUTE}{topic}", code=ResponseCode.TOPIC_NOT_EXIST
+                ) from error
+            raise
+
+    def _is_trusted(self, request: Request) -> bool:
+        """Returns whether an unsigned request comes from where nobody signs."""
+        if not self._trusted or request.ext.get("AccessKey"):
+            return False
+        try:
+            source = ipaddress.ip_address(request.link.peer_host)
+        except ValueError:
+            return False
+        return any(source in network for network in self._trusted)
+
+    async def look(self) -> None:
+        """Logs what was refused; reads the files anew where they changed."""
+        control = self.control
+        if control is None:
+            return
+        self._refusals.look()
+        stamps = self._stamps()
+        if stamps == self._seen:
+            return
+        self._seen = stamps
+        try:
+            is_changed = await asyncio.to_thread(control.reload)
+        except MQError as error:
+            _log.error("users and policies stay as they were: %s", error.message)
+            return
+        if is_changed:
+            control.put_read_in_force()
+            _log.info("users and policies were read anew")
+
+    def _stamps(self) -> object:
+        """Returns what differs after a change of the files."""
+        control = self.control
+        if control is None:
+            return None
+        found = []
+        for path in control.paths:
+            try:
+                stat = path.stat()
+                found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            except OSError:
+                found.append((0, 0, 0))
+        return tuple(found)
+
+
+def _networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    key, found = "mqcoreNamesrvTrusted", []
+    for part in (each.strip() for each in text.split(",")):
+        if not part:
+            continue
+        try:
+            found.append(ipaddress.ip_network(part, strict=False))
+        except ValueError as error:
+            raise ConfigurationError(f"{key}={part}: {error}", faults=(key,)) from error
+    return found

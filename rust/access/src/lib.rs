@@ -1,0 +1,45 @@
+//! Who may do what: users, their signatures, their policies, the rule of each request code, and the decision
+//! (access control 2.0 of RocketMQ, RIP-68). Pure: knows bytes, names and a time that is passed in; no
+//! socket, no store, no clock, no Python.
+//!
+//! Whoever owns users and policies gives immutable tables ([`Access::replace`]); whoever has a request asks
+//! ([`Access::check`]). Nothing here shows or logs a secret.
+//!
+//! The modules, from the top layer down; each uses only those of lower layers.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`access`] | the check of a request: signature, then the pairs of its rule |
+//! | [`allowed`] | what was allowed lately on a connection |
+//! | [`explained`] | what a decision rests on |
+//! | [`tables`] | users, policies and settings as they are now: compiled, replaced whole |
+//! | [`refusals`] | what was refused lately, within a bound |
+//! | [`settings`] | what is checked at all, and how |
+//! | [`policies`] | the entries of one user, and which of them decides |
+//! | [`rules`] | what a request needs, by code |
+//! | [`signature`] | the signed text of a request, and its HMAC |
+//! | [`source`] | where a request comes from, and ranges of addresses |
+//! | [`resource`] | resources, patterns of them, actions |
+//! | [`fault`] | what is wrong with a table or a rule |
+
+pub mod access;
+pub mod allowed;
+pub mod explained;
+pub mod fault;
+pub mod policies;
+pub mod refusals;
+pub mod resource;
+pub mod rules;
+pub mod settings;
+pub mod signature;
+pub mod source;
+pub mod tables;
+
+pub use access::{Access, Asked, Caller, Passed};
+pub use allowed::Allowed;
+pub use explained::Explained;
+pub use fault::{RuleFault, TableFault};
+pub use refusals::{Reason, Refusal};
+pub use resource::{Actions, Kind, Resource};
+pub use source::Source;
+pub use tables::{PolicyRow, Tables, User, UserRow};

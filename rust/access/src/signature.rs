@@ -1,0 +1,312 @@
+//! The signed text of a request and its HMAC-SHA1 (`AclClientRPCHook`, `AclUtils`, `AclSigner`). Knows no
+//! user's rights.
+//!
+//! | step | |
+//! |---|---|
+//! | 1 | all fields of the header but `Signature`, by name in the order of UTF-16 code units; of a field that occurs twice the last |
+//! | 2 | their values in UTF-8, without anything between them |
+//! | 3 | the body |
+//! | 4 | HMAC-SHA1 with the secret in UTF-8, in base64 |
+//!
+//! Clients differ in which fields they sign: see [`Key::has_signed`].
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use base64ct::{Base64, Encoding};
+use hmac::{Hmac, KeyInit, Mac};
+use sha1::Sha1;
+use subtle::ConstantTimeEq;
+
+/// The field with the user's name.
+pub const ACCESS_KEY: &str = "AccessKey";
+/// The field with the signature.
+pub const SIGNATURE: &str = "Signature";
+/// Not signed by Java's client up to 4.9.3, which signs what its header class declares.
+const UNIQUE_KEY_QUERY: &str = "_UNIQUE_KEY_QUERY";
+/// Put in by a hook of Java's client 5.x behind the one that signs (`DynamicalExtFieldRPCHook`).
+const ZONE_FIELDS: [&str; 2] = ["__ZONE_NAME", "__ZONE_MODE"];
+/// The last version whose client does not sign `_UNIQUE_KEY_QUERY`: V4_9_3.
+const LEAVES_OUT_UNIQUE_KEY_UNTIL: i32 = 399;
+/// Characters of 20 bytes in base64.
+const TEXT_LEN: usize = 28;
+
+/// A secret, ready to sign: both pads of the HMAC are hashed already.
+#[derive(Clone)]
+pub struct Key(Hmac<Sha1>);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Key")
+    }
+}
+
+/// Fields that are not part of a signed text although they are in the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Unsigned {
+    unique_key: bool,
+    zone: bool,
+}
+
+impl Key {
+    /// The key of a secret, of any length.
+    ///
+    /// # Panics
+    /// Never: an HMAC takes a key of any length.
+    #[must_use]
+    pub fn of(secret: &str) -> Self {
+        Self(Hmac::new_from_slice(secret.as_bytes()).expect("an HMAC takes a key of any length"))
+    }
+
+    /// The signature of a request as clients from 4.9.4 on sign it: all fields.
+    #[must_use]
+    pub fn sign<S: AsRef<str>>(&self, fields: &[(S, S)], body: &[u8]) -> String {
+        let every = Unsigned {
+            unique_key: false,
+            zone: false,
+        };
+        let text = self.signature(&Sorted::of(fields), body, every);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Whether the field `Signature` is the signature of the request. Where the header has fields that
+    /// some clients sign and others do not, either form is good; the one that the client's version leads
+    /// to expect is tried first.
+    #[must_use]
+    pub fn has_signed<S: AsRef<str>>(&self, fields: &[(S, S)], body: &[u8], version: i32) -> bool {
+        let sorted = Sorted::of(fields);
+        let leaves_out = version <= LEAVES_OUT_UNIQUE_KEY_UNTIL;
+        // Every form is tried whose fields are there, nothing is compared twice.
+        let unique_keys = [leaves_out, !leaves_out];
+        let zones = [true, false];
+        let forms = |has: bool| if has { 2 } else { 1 };
+        for zone in zones.iter().take(forms(sorted.has_zone)) {
+            for unique_key in unique_keys.iter().take(forms(sorted.has_unique_key)) {
+                let unsigned = Unsigned {
+                    unique_key: *unique_key,
+                    zone: *zone,
+                };
+                let expected = self.signature(&sorted, body, unsigned);
+                if bool::from(expected.as_slice().ct_eq(sorted.signature.as_bytes())) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn signature<S: AsRef<str>>(
+        &self,
+        sorted: &Sorted<'_, S>,
+        body: &[u8],
+        unsigned: Unsigned,
+    ) -> [u8; TEXT_LEN] {
+        let mut mac = self.0.clone();
+        sorted.each_value(unsigned, |value| mac.update(value.as_bytes()));
+        mac.update(body);
+        let mut text = [0; TEXT_LEN];
+        // The buffer has just the length of the text.
+        let _fits = Base64::encode(&mac.finalize().into_bytes(), &mut text);
+        text
+    }
+}
+
+/// The fields of a header in the order in which they are signed.
+struct Sorted<'a, S> {
+    fields: &'a [(S, S)],
+    /// Places in `fields`, each with the first eight bytes of its name.
+    order: Vec<(u64, usize)>,
+    signature: &'a str,
+    has_unique_key: bool,
+    has_zone: bool,
+}
+
+/// The first bytes of a name as a number: of ASCII names the lesser one comes first.
+fn front(name: &[u8]) -> u64 {
+    if let Some(front) = name.first_chunk::<8>() {
+        return u64::from_be_bytes(*front);
+    }
+    let mut front = [0; 8];
+    for (place, byte) in front.iter_mut().zip(name) {
+        *place = *byte;
+    }
+    u64::from_be_bytes(front)
+}
+
+/// The order of Java's `String`: by UTF-16 code units, which is not that of bytes beyond U+FFFF.
+fn java_order(one: &str, other: &str) -> Ordering {
+    one.encode_utf16().cmp(other.encode_utf16())
+}
+
+impl<'a, S: AsRef<str>> Sorted<'a, S> {
+    fn of(fields: &'a [(S, S)]) -> Self {
+        let mut order = Vec::with_capacity(fields.len());
+        let mut signature = "";
+        let (mut has_unique_key, mut has_zone, mut is_ascii) = (false, false, true);
+        for (at, (name, value)) in fields.iter().enumerate() {
+            let name = name.as_ref();
+            if name == SIGNATURE {
+                signature = value.as_ref();
+                continue;
+            }
+            if name.starts_with('_') {
+                has_unique_key |= name == UNIQUE_KEY_QUERY;
+                has_zone |= ZONE_FIELDS.contains(&name);
+            }
+            is_ascii &= name.is_ascii();
+            order.push((front(name.as_bytes()), at));
+        }
+        let name = |at: usize| fields.get(at).map_or("", |(name, _)| name.as_ref());
+        if is_ascii {
+            order.sort_unstable_by(|one, other| {
+                let by_front = one.0.cmp(&other.0);
+                by_front.then_with(|| (name(one.1), one.1).cmp(&(name(other.1), other.1)))
+            });
+        } else {
+            order.sort_unstable_by(|one, other| {
+                let by_name = java_order(name(one.1), name(other.1));
+                by_name.then_with(|| one.1.cmp(&other.1))
+            });
+        }
+        Self {
+            fields,
+            order,
+            signature,
+            has_unique_key,
+            has_zone,
+        }
+    }
+
+    /// The values that are signed; of a field that occurs twice the last.
+    fn each_value(&self, unsigned: Unsigned, mut each: impl FnMut(&'a str)) {
+        let field = |place: Option<&(u64, usize)>| place.and_then(|(_, at)| self.fields.get(*at));
+        for at in 0..self.order.len() {
+            let Some((name, value)) = field(self.order.get(at)) else {
+                continue;
+            };
+            let name = name.as_ref();
+            let is_repeated =
+                field(self.order.get(at + 1)).is_some_and(|(n, _)| n.as_ref() == name);
+            let is_left_out = unsigned.unique_key && name == UNIQUE_KEY_QUERY
+                || unsigned.zone && self.has_zone && ZONE_FIELDS.contains(&name);
+            if !is_repeated && !is_left_out {
+                each(value.as_ref());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vector of the protocol's notes, made with the official client.
+    const VECTOR: &str = "2SgNRi9e7hKCz2jKZf6iN5j8TTw=";
+
+    fn is_good(fields: &[(&str, &str)], version: i32) -> bool {
+        Key::of("SK12345678").has_signed(fields, b"BODY", version)
+    }
+
+    #[test]
+    fn the_known_vector_is_signed_and_accepted() {
+        let fields = [("topic", "T"), ("AccessKey", "AK"), ("Signature", VECTOR)];
+        assert_eq!(Key::of("SK12345678").sign(&fields, b"BODY"), VECTOR);
+        assert!(is_good(&fields, 409));
+    }
+
+    #[test]
+    fn neither_another_secret_nor_another_text_is_accepted() {
+        let fields = [("topic", "T"), ("AccessKey", "AK"), ("Signature", VECTOR)];
+        let key = Key::of("SK12345678");
+        assert!(!Key::of("SK12345679").has_signed(&fields, b"BODY", 409));
+        assert!(!key.has_signed(&fields, b"BODy", 409));
+        for signature in [
+            "",
+            "2SgNRi9e7hKCz2jKZf6iN5j8TTw",
+            "2SgNRi9e7hKCz2jKZf6iN5j8TTw==",
+        ] {
+            let other = [
+                ("topic", "T"),
+                ("AccessKey", "AK"),
+                ("Signature", signature),
+            ];
+            assert!(!is_good(&other, 409), "{signature}");
+        }
+        assert!(
+            !is_good(&[("topic", "T"), ("AccessKey", "AK")], 409),
+            "none"
+        );
+    }
+
+    #[test]
+    fn of_a_field_that_occurs_twice_the_last_is_signed() {
+        let twice = [
+            ("topic", "other"),
+            ("Signature", "other"),
+            ("AccessKey", "AK"),
+            ("topic", "T"),
+            ("Signature", VECTOR),
+        ];
+        assert!(is_good(&twice, 409));
+    }
+
+    #[test]
+    fn fields_that_only_some_clients_sign_are_accepted_either_way() {
+        let key = Key::of("SK12345678");
+        let bare = [("topic", "T"), ("AccessKey", "AK")];
+        let added = [
+            (UNIQUE_KEY_QUERY, "true"),
+            ("__ZONE_MODE", "false"),
+            ("__ZONE_NAME", "z"),
+        ];
+        for signed in 0..8_u8 {
+            let mut fields = bare.to_vec();
+            let of = |at: usize| signed & (1 << at) != 0;
+            fields.extend((0..3).filter(|at| of(*at)).map(|at| added[at]));
+            let signature = key.sign(&fields, b"BODY");
+            let mut sent = bare.to_vec();
+            sent.extend(added);
+            sent.push((SIGNATURE, &signature));
+            // The zone's two fields come together.
+            let is_accepted = of(1) == of(2);
+            for version in [399, 401] {
+                assert_eq!(is_good(&sent, version), is_accepted, "{signed} {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_in_the_order_of_java() {
+        // U+FF5E is one code unit above the surrogates of U+1F600, and fewer bytes.
+        let fields = [("\u{ff5e}", "2"), ("\u{1f600}", "1"), ("a", "0")];
+        let mut text = String::new();
+        let every = Unsigned {
+            unique_key: false,
+            zone: false,
+        };
+        Sorted::of(&fields).each_value(every, |value| text.push_str(value));
+        assert_eq!(text, "012");
+    }
+
+    #[test]
+    fn long_names_with_one_front_and_names_within_names_are_in_order() {
+        let fields = [
+            ("consumerGroup", "2"),
+            ("consumer", "0"),
+            ("consumerA", "1"),
+            ("c", ""),
+        ];
+        let mut text = String::new();
+        let every = Unsigned {
+            unique_key: false,
+            zone: false,
+        };
+        Sorted::of(&fields).each_value(every, |value| text.push_str(value));
+        assert_eq!(text, "012");
+    }
+
+    #[test]
+    fn a_key_shows_nothing_of_its_secret() {
+        assert_eq!(format!("{:?}", Key::of("secret")), "Key");
+    }
+}

@@ -1,0 +1,218 @@
+//! Users, their policies and the settings as they are now: immutable, replaced whole. Compiled from rows; of
+//! a user whose rows are the same the compiled form is taken over. Knows no request.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashMap};
+
+use crate::fault::TableFault;
+use crate::policies::{Draft, Entry, Policies, Tier};
+use crate::resource::{Actions, Pattern};
+use crate::settings::Settings;
+use crate::signature::Key;
+use crate::source::Network;
+
+/// A user as its owner has it.
+#[derive(Clone, Copy, Hash)]
+pub struct UserRow<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its secret; empty: it signs nothing, and comes with a certificate.
+    pub secret: &'a str,
+    /// `Super` or `Normal`.
+    pub kind: &'a str,
+    /// `enable` or `disable`.
+    pub status: &'a str,
+}
+
+/// An entry of a policy as its owner has it.
+#[derive(Debug, Clone, Hash)]
+pub struct PolicyRow<'a> {
+    /// Whose: `User:NAME`.
+    pub subject: &'a str,
+    /// `Custom` or `Default`.
+    pub policy: &'a str,
+    /// `*`, `Topic:*`, `Topic:orders*`, `Topic:orders`.
+    pub resource: &'a str,
+    /// Official names of actions.
+    pub actions: Vec<&'a str>,
+    /// Addresses and ranges; empty: from anywhere.
+    pub sources: Vec<&'a str>,
+    /// `Allow` or `Deny`.
+    pub decision: &'a str,
+}
+
+/// A user.
+pub struct User {
+    /// Its name.
+    pub name: Box<str>,
+    pub(crate) key: Option<Key>,
+    /// Whether it may do everything.
+    pub is_super: bool,
+    /// Whether it may do anything.
+    pub is_enabled: bool,
+    /// What it may do.
+    pub policies: Policies,
+    /// Of its rows: the same rows have the same, with one hasher.
+    fingerprint: u64,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "User({:?})", self.name)
+    }
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// What is checked.
+    pub settings: Settings,
+    /// Rises with every change.
+    pub version: u64,
+    users: HashMap<Box<str>, Arc<User>>,
+    hasher: DefaultHashBuilder,
+}
+
+/// What the name of a subject begins with; users are the only ones.
+const SUBJECT_PREFIX: &str = "User:";
+
+impl Tables {
+    /// Compiles the tables that come after these.
+    ///
+    /// # Errors
+    /// The first row that cannot be taken.
+    pub fn next(
+        &self,
+        users: &[UserRow<'_>],
+        policies: &[PolicyRow<'_>],
+        settings: Settings,
+    ) -> Result<Self, TableFault> {
+        let mut of_subjects: HashMap<&str, Vec<&PolicyRow<'_>>> = HashMap::new();
+        for row in policies {
+            of_subjects.entry(row.subject).or_default().push(row);
+        }
+        let mut compiled = HashMap::with_capacity(users.len());
+        let mut subject = String::from(SUBJECT_PREFIX);
+        for row in users {
+            subject.truncate(SUBJECT_PREFIX.len());
+            subject.push_str(row.name);
+            let entries = of_subjects.remove(subject.as_str()).unwrap_or_default();
+            let fingerprint = self.hasher.hash_one((row, &entries));
+            let before = self.users.get(row.name);
+            let user = match before.filter(|before| before.fingerprint == fingerprint) {
+                Some(before) => Arc::clone(before),
+                None => Arc::new(User::of(row, &entries, fingerprint)?),
+            };
+            if compiled.insert(Box::from(row.name), user).is_some() {
+                return Err(fault_of(row, "it is there twice"));
+            }
+        }
+        // Policies of users that are not there decide nothing, but they have to be ones.
+        for rows in of_subjects.values() {
+            for row in rows {
+                row.read()?;
+            }
+        }
+        Ok(Self {
+            settings,
+            version: self.version + 1,
+            users: compiled,
+            hasher: self.hasher.clone(),
+        })
+    }
+
+    /// A user by name.
+    #[must_use]
+    pub fn user(&self, name: &str) -> Option<&Arc<User>> {
+        self.users.get(name)
+    }
+
+    /// Users.
+    #[must_use]
+    pub fn users(&self) -> usize {
+        self.users.len()
+    }
+}
+
+fn fault_of(row: &UserRow<'_>, why: &'static str) -> TableFault {
+    let name = row.name.to_owned();
+    TableFault::User { name, why }
+}
+
+impl User {
+    fn of(
+        row: &UserRow<'_>,
+        entries: &[&PolicyRow<'_>],
+        fingerprint: u64,
+    ) -> Result<Self, TableFault> {
+        if row.name.trim_ascii().is_empty() {
+            return Err(fault_of(row, "it has no name"));
+        }
+        let is_super = match row.kind {
+            "Super" => true,
+            "Normal" => false,
+            _ => return Err(fault_of(row, "neither Super nor Normal")),
+        };
+        let is_enabled = match row.status {
+            "enable" => true,
+            "disable" => false,
+            _ => return Err(fault_of(row, "neither enable nor disable")),
+        };
+        let mut draft = Draft::default();
+        for entry in entries {
+            let (tier, pattern, entry) = entry.read()?;
+            draft.add(tier, &pattern, entry);
+        }
+        Ok(Self {
+            name: row.name.into(),
+            key: (!row.secret.is_empty()).then(|| Key::of(row.secret)),
+            is_super,
+            is_enabled,
+            policies: draft.finish(),
+            fingerprint,
+        })
+    }
+}
+
+impl PolicyRow<'_> {
+    fn read(&self) -> Result<(Tier, Pattern<'_>, Entry), TableFault> {
+        let fault = |why, value: &str| TableFault::Policy {
+            subject: self.subject.to_owned(),
+            resource: self.resource.to_owned(),
+            why,
+            value: value.to_owned(),
+        };
+        if !self.subject.starts_with(SUBJECT_PREFIX) {
+            return Err(fault("its subject is no user", self.subject));
+        }
+        let tier = match self.policy {
+            "Custom" => Tier::Custom,
+            "Default" => Tier::Default,
+            other => return Err(fault("neither Custom nor Default", other)),
+        };
+        let is_allow = match self.decision {
+            "Allow" => true,
+            "Deny" => false,
+            other => return Err(fault("neither Allow nor Deny", other)),
+        };
+        let pattern = Pattern::parse(self.resource).map_err(|why| fault(why, self.resource))?;
+        let mut actions = Actions::default();
+        for name in &self.actions {
+            let action = Actions::named(name).ok_or_else(|| fault("no such action", name))?;
+            actions = actions.and(action);
+        }
+        let networks = self
+            .sources
+            .iter()
+            .map(|text| Network::parse(text).ok_or_else(|| fault("no address and no range", text)));
+        let entry = Entry {
+            actions,
+            networks: networks.collect::<Result<_, _>>()?,
+            is_allow,
+        };
+        Ok((tier, pattern, entry))
+    }
+}

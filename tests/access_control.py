@@ -1,0 +1,124 @@
+"""A broker with access control, users who sign, and what the tests of both ask.
+
+Knows the requests, not how a broker decides.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from live_broker import Live, live
+from mqcore.model.relaxed_json import compact, parse
+from mqcore.native import Command
+from mqcore.remoting import Credentials, RequestCode, expect, signed
+
+ROOT = Credentials("root", "root-secret")
+ON = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "initAuthenticationUser": '{"username":"root","password":"root-secret"}',
+}
+REFUSED = 16
+
+
+@dataclass(slots=True)
+class Guarded:
+    """A running broker, asked in somebody's name.
+
+    Attributes:
+        live: The broker and its client.
+    """
+
+    live: Live
+
+    async def ask(
+        self,
+        who: Credentials | None,
+        code: int,
+        ext: Mapping[str, object] | None = None,
+        body: bytes = b"",
+    ) -> Command:
+        """Sends a request that somebody has signed, or nobody; returns its answer."""
+        fields = {name: _text(value) for name, value in (ext or {}).items()}
+        if who is not None:
+            fields = signed(who, fields, body)
+        return await self.live.call(code, fields, body)
+
+    async def done(
+        self,
+        code: int,
+        ext: Mapping[str, object] | None = None,
+        body: bytes = b"",
+        *,
+        who: Credentials | None = ROOT,
+    ) -> Any:
+        """Sends a request that succeeds; returns what is in its body, None for none."""
+        answer = expect(await self.ask(who, code, ext, body), "the broker")
+        return parse(answer.body) if answer.body else None
+
+    async def user(self, name: str, **fields: str) -> Credentials:
+        """Makes a user; returns its credentials."""
+        secret = fields.pop("password", f"{name}-secret")
+        body = compact({"username": name, "password": secret, **fields})
+        await self.done(RequestCode.AUTH_CREATE_USER, {"username": name}, body)
+        return Credentials(name, secret)
+
+    async def grant(
+        self, user: str, *entries: tuple[str, str], decision: str = "Allow", **more: Any
+    ) -> None:
+        """Gives a user entries: resource, and actions by comma."""
+        rows = [
+            {"resource": resource, "actions": actions.split(","), "decision": decision, **more}
+            for resource, actions in entries
+        ]
+        acl = {"subject": f"User:{user}", "policies": [{"policyType": "Custom", "entries": rows}]}
+        ext = {"subject": f"User:{user}"}
+        await self.done(RequestCode.AUTH_CREATE_ACL, ext, compact(acl))
+
+
+@asynccontextmanager
+async def guarded(store_dir: Path, **keys: str) -> AsyncIterator[Guarded]:
+    """Runs a broker with access control on a directory; `root` is its Super user."""
+    async with live(store_dir, **ON | keys) as running:
+        yield Guarded(running)
+
+
+def send_fields(topic: str) -> dict[str, object]:
+    """Returns the header of a send with short names."""
+    return {
+        "a": "pg",
+        "b": topic,
+        "c": "TBW102",
+        "d": 4,
+        "e": 0,
+        "f": 0,
+        "g": 1_700_000_000_000,
+        "h": 0,
+        "i": "",
+        "j": 0,
+        "k": False,
+        "m": False,
+    }
+
+
+def pull_fields(topic: str, group: str) -> dict[str, object]:
+    """Returns the header of a pull that brings its subscription."""
+    return {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": 0,
+        "queueOffset": 0,
+        "maxMsgNums": 32,
+        "sysFlag": 4,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subscription": "*",
+        "subVersion": 0,
+        "expressionType": "TAG",
+    }
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
