@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from mqcore.remoting import ServerTls, TlsFiles, TlsMode, client_context, server_context
 
@@ -66,7 +67,11 @@ class Papers:
         """Returns a certificate for 127.0.0.1 and its key, for files of their own."""
         made = self._authority.issue_cert("127.0.0.1", "localhost", not_after=_in(days))
         chain = b"".join(each.bytes() for each in made.cert_chain_pems)
-        return Pair(chain, made.private_key_pem.bytes())
+        key = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
+        # What Java reads.
+        form = serialization.PrivateFormat.PKCS8
+        clear = serialization.NoEncryption()
+        return Pair(chain, key.private_bytes(serialization.Encoding.PEM, form, clear))
 
     def keys(self, name: str, *hosts: str, is_expired: bool = False) -> dict[str, str]:
         """Returns the settings of a server or broker with a certificate of its own."""

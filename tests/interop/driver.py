@@ -15,7 +15,7 @@ that fails fails with what was seen. Knows nothing of mqcore and starts no serve
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -46,14 +46,22 @@ def write_tools_settings(home: Path) -> None:
 class Driver:
     """One JVM with the official clients of one release."""
 
-    def __init__(self, official: Official, home: Path) -> None:
-        """Starts it; `home` is where the clients keep logs and the offsets of broadcasting."""
+    def __init__(
+        self, official: Official, home: Path, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts it.
+
+        Args:
+            official: The release.
+            home: Where the clients keep logs and the offsets of broadcasting.
+            properties: Of the JVM.
+        """
         self.version = official.version
         write_tools_settings(home)
         self._errors = home / "stderr.txt"
         with self._errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(
-                official.java("mqcore.interop.Drive", home),
+                official.java("mqcore.interop.Drive", home, properties=properties),
                 env={**environment(), "ROCKETMQ_HOME": str(home)},
                 # mqadmin leaves folders in its working directory.
                 cwd=home,
@@ -130,10 +138,10 @@ class Driver:
 
 
 @contextmanager
-def driving(version: str) -> Iterator[Driver]:
+def driving(version: str, properties: Mapping[str, str] | None = None) -> Iterator[Driver]:
     """Starts a JVM with the clients of a release and ends it."""
     with tempfile.TemporaryDirectory(prefix="mqcore-drive-", ignore_cleanup_errors=True) as home:
-        driver = Driver(official_release(version), Path(home))
+        driver = Driver(official_release(version), Path(home), properties)
         try:
             yield driver
         finally:

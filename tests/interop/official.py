@@ -271,10 +271,13 @@ class Official:
             encoding="utf-8",
         )
 
-    def java(self, main: str, home: Path, *arguments: object) -> list[str]:
+    def java(
+        self, main: str, home: Path, *arguments: object, properties: Mapping[str, str] | None = None
+    ) -> list[str]:
         """Returns the command line of a class of this release, or of ours beside it."""
         # user.home is where the official classes put their logs.
         options = [*_OPENED, *_JVM, *_KEEP_FILES, f"-Duser.home={home}", "-Dfile.encoding=UTF-8"]
+        options += [f"-D{key}={value}" for key, value in (properties or {}).items()]
         given = [str(argument) for argument in arguments]
         return ["java", *options, "-cp", self._class_path, main, *given]
 

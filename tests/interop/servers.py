@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -123,6 +123,7 @@ class _Ours:
 @dataclass(frozen=True, slots=True)
 class _OfficialSoftware:
     release: Official
+    properties: Mapping[str, str] = field(default_factory=dict)
     ready: str = "boot success"
     # Three seconds for a broker of 4.9, eight for one of 5.3.
     stops_at_once: bool = False
@@ -132,22 +133,24 @@ class _OfficialSoftware:
         return f"official {self.release.version}"
 
     def namesrv(self, conf: Path, home: Path) -> list[str]:
-        return self.release.java("org.apache.rocketmq.namesrv.NamesrvStartup", home, "-c", conf)
+        return self._java("org.apache.rocketmq.namesrv.NamesrvStartup", home, conf)
 
     def broker(self, conf: Path, home: Path) -> list[str]:
-        return self.release.java("org.apache.rocketmq.broker.BrokerStartup", home, "-c", conf)
+        return self._java("org.apache.rocketmq.broker.BrokerStartup", home, conf)
 
     def controller(self, conf: Path, home: Path) -> list[str]:
-        main = "org.apache.rocketmq.controller.ControllerStartup"
-        return self.release.java(main, home, "-c", conf)
+        return self._java("org.apache.rocketmq.controller.ControllerStartup", home, conf)
+
+    def _java(self, main: str, home: Path, conf: Path) -> list[str]:
+        return self.release.java(main, home, "-c", conf, properties=self.properties)
 
 
 OURS: Software = _Ours()
 
 
-def official_software(version: str) -> Software:
-    """Returns the programs of an official release."""
-    software: Software = _OfficialSoftware(official_release(version))
+def official_software(version: str, properties: Mapping[str, str] | None = None) -> Software:
+    """Returns the programs of an official release, started with properties of the JVM."""
+    software: Software = _OfficialSoftware(official_release(version), properties or {})
     return software
 
 
