@@ -3,8 +3,8 @@
 //! twice changes nothing. Knows no queue and no index: they are a list behind [`Dispatch`].
 
 use std::hash::BuildHasher;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::lock::Mutex;
 use hashbrown::DefaultHashBuilder;
@@ -112,6 +112,15 @@ struct Walked {
     last_store_ms: Option<i64>,
 }
 
+/// Threads of a long round. The system is asked once per process: it looks through files of the kernel.
+fn catch_up_threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| {
+        std::thread::available_parallelism()
+            .map_or(1, |cores| cores.get().min(CATCH_UP_THREADS_MAX))
+    })
+}
+
 impl<D: Disk> Dispatcher<D> {
     /// Feeds each of `followers` from its own position on. What the first one has is what readers
     /// see (`dispatched`).
@@ -131,8 +140,7 @@ impl<D: Disk> Dispatcher<D> {
             spare: Mutex::new(Vec::new()),
             records: AtomicU64::new(0),
             done_store_ms: AtomicI64::new(0),
-            threads: std::thread::available_parallelism()
-                .map_or(1, |cores| cores.get().min(CATCH_UP_THREADS_MAX)),
+            threads: catch_up_threads(),
             hasher: DefaultHashBuilder::default(),
         }
     }

@@ -108,6 +108,13 @@ impl WakeDescriptor {
         self.counter.0.as_raw_fd()
     }
 
+    /// Whether it was raised and not cleared since, without a system call: for who has no loop and raises
+    /// on the same thread.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.is_raised.load(Ordering::Acquire)
+    }
+
     /// Waits until it is readable, at most `timeout`; true when it is.
     ///
     /// # Blocking

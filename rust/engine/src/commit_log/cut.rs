@@ -14,6 +14,9 @@ use crate::units::MIB;
 /// Bytes per write of zeros or of a copy.
 const STEP_BYTES: u64 = MIB;
 
+/// Bytes that are looked at together: enough for the widest registers, several times.
+const ZEROS_BYTES: usize = 1_024;
+
 /// What a cut did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CutReport {
@@ -274,12 +277,27 @@ fn content_end<D: Disk>(segment: &Segment<D>, from: u64, len_bytes: u64) -> Resu
     while at < len_bytes {
         let step = STEP_BYTES.min(len_bytes - at);
         let bytes = segment.read(at, step as usize)?;
-        if let Some(last) = bytes.as_bytes().iter().rposition(|byte| *byte != 0) {
+        if let Some(last) = last_used(bytes.as_bytes()) {
             used = at + last as u64 + 1;
         }
         at += step;
     }
     Ok(used)
+}
+
+/// The last byte that is not zero. A file may be a gibibyte of zeros: they are passed over in blocks.
+fn last_used(bytes: &[u8]) -> Option<usize> {
+    let mut start = bytes.len();
+    for block in bytes.rchunks(ZEROS_BYTES) {
+        start -= block.len();
+        if block.iter().fold(0, |any, byte| any | byte) != 0 {
+            return block
+                .iter()
+                .rposition(|byte| *byte != 0)
+                .map(|at| start + at);
+        }
+    }
+    None
 }
 
 /// Copies a range of a file to `path`.

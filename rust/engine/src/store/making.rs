@@ -2,8 +2,8 @@
 //! the disk.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use super::bits::LiveBits;
 use super::delay_levels::LiveLevels;
@@ -79,9 +79,10 @@ pub(super) fn log_files<D: Disk>(
     })
 }
 
-/// Memory of the machine.
+/// Memory of the machine; the system is asked once per process.
 pub(super) fn memory_bytes() -> u64 {
-    reported_memory_bytes().unwrap_or(MEMORY_BYTES_ASSUMED)
+    static MEMORY_BYTES: OnceLock<u64> = OnceLock::new();
+    *MEMORY_BYTES.get_or_init(|| reported_memory_bytes().unwrap_or(MEMORY_BYTES_ASSUMED))
 }
 
 /// From the system's own report.

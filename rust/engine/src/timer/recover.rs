@@ -68,7 +68,7 @@ pub(super) fn recovered<D: Disk>(
         // The log lost what the wheel points to: what is left of it decides what the slots hold.
         wheel.clear_beyond(read_ms, end.cast_signed());
     }
-    if had_units && wheel.is_of_another_step(read_ms)? {
+    if had_units && wheel.is_of_another_step(read_ms) {
         wheel.reset()?;
         again_from = Some(0);
     }

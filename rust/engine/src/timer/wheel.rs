@@ -23,6 +23,7 @@ const PAGE: usize = PAGE_BYTES as usize;
 const SLOTS_PER_PAGE: u64 = (PAGE / SLOT_BYTES) as u64;
 const FILE_LEN_BYTES: u64 = SLOTS * SLOT_BYTES as u64;
 const _: () = assert!(FILE_LEN_BYTES.is_multiple_of(PAGE_BYTES));
+const EMPTY_PAGE: [u8; PAGE] = [0; PAGE];
 /// Bytes read at a time when the file is looked through.
 const SCAN_BYTES: usize = 256 * PAGE;
 
@@ -51,6 +52,8 @@ pub struct Wheel<D: Disk> {
     step_ms: i64,
     file: D::File,
     pages: Mutex<HashMap<u64, Page>>,
+    /// The latest time of a slot that the file had when it was opened, in steps; 0 for none.
+    newest_steps: i64,
 }
 
 impl<D: Disk> Wheel<D> {
@@ -75,14 +78,15 @@ impl<D: Disk> Wheel<D> {
             });
         }
         let file = disk.open(path, Open::Create)?;
-        let wheel = Self {
+        let mut wheel = Self {
             path: path.to_owned(),
             step_ms,
             file,
             pages: Mutex::default(),
+            newest_steps: 0,
         };
         if stat.is_some_and(|stat| stat.len_bytes != 0) {
-            wheel.load(read_ms)?;
+            wheel.newest_steps = wheel.load(read_ms)?;
         } else {
             wheel.file.set_len(FILE_LEN_BYTES)?;
             if let Some(dir) = path.parent() {
@@ -102,22 +106,15 @@ impl<D: Disk> Wheel<D> {
         self.file.set_len(FILE_LEN_BYTES)
     }
 
-    /// Whether the slots were written with another step: their times are then nowhere near
-    /// `read_ms`.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub(super) fn is_of_another_step(&self, read_ms: i64) -> Result<bool> {
-        let mut newest = 0;
-        self.scan(|_number, page| {
-            let times = page.chunks_exact(SLOT_BYTES).map(|slot| long(slot, 0));
-            newest = newest.max(times.max().unwrap_or(0));
-        })?;
+    /// Whether the slots were written with another step when the file was opened: their times are then
+    /// nowhere near `read_ms`.
+    pub(super) fn is_of_another_step(&self, read_ms: i64) -> bool {
         // Steps differ by a factor of two at the least; times of slots by weeks at the most.
-        let newest_ms = newest.saturating_mul(self.step_ms);
-        Ok(newest > 0 && (newest_ms / 3 > read_ms / 2 || newest_ms / 2 < read_ms / 3))
+        let newest_ms = self.newest_steps.saturating_mul(self.step_ms);
+        newest_ms > 0 && (newest_ms / 3 > read_ms / 2 || newest_ms / 2 < read_ms / 3)
     }
 
+    /// Looks at the pages of the file that hold anything.
     fn scan(&self, mut look: impl FnMut(u64, &[u8; PAGE])) -> Result<()> {
         let mut chunk = vec![0; SCAN_BYTES];
         let mut position = 0;
@@ -125,7 +122,10 @@ impl<D: Disk> Wheel<D> {
             let len = SCAN_BYTES.min((FILE_LEN_BYTES - position) as usize);
             read_exact_at(&self.file, &mut chunk[..len], position)?;
             for (at, bytes) in chunk[..len].chunks_exact(PAGE).enumerate() {
-                if let Ok(bytes) = <&[u8; PAGE]>::try_from(bytes) {
+                // Most of a wheel is empty.
+                if let Ok(bytes) = <&[u8; PAGE]>::try_from(bytes)
+                    && bytes != &EMPTY_PAGE
+                {
                     look(position / PAGE_BYTES + at as u64, bytes);
                 }
             }
@@ -134,10 +134,13 @@ impl<D: Disk> Wheel<D> {
         Ok(())
     }
 
-    /// Takes every page with a slot from `read_ms` on into memory.
-    fn load(&self, read_ms: i64) -> Result<()> {
+    /// Takes every page with a slot from `read_ms` on into memory; the latest time of all slots, in steps.
+    fn load(&self, read_ms: i64) -> Result<i64> {
         let mut pages = self.pages.lock();
+        let mut newest_steps = 0;
         self.scan(|number, bytes| {
+            let times = bytes.chunks_exact(SLOT_BYTES).map(|slot| long(slot, 0));
+            newest_steps = newest_steps.max(times.max().unwrap_or(0));
             if self.is_live(bytes, read_ms) {
                 let page = Page {
                     bytes: Box::new(*bytes),
@@ -145,7 +148,8 @@ impl<D: Disk> Wheel<D> {
                 };
                 pages.insert(number, page);
             }
-        })
+        })?;
+        Ok(newest_steps)
     }
 
     /// Whether a page has a slot from `read_ms` on.

@@ -51,6 +51,8 @@ pub(crate) struct Promise {
     /// Messages up to here survive the process, and the loss of power.
     pub(crate) kill: u64,
     pub(crate) power: u64,
+    /// Where the model and its log ended, and up to where it was synced, when these two were looked at last.
+    noted: Option<(u64, u64, u64)>,
 }
 
 impl Promise {
@@ -163,6 +165,7 @@ impl Ledger {
             promise.reports.clear();
             promise.kill = promise.kill.min(end);
             promise.power = promise.power.min(end);
+            promise.noted = None;
         }
     }
 
@@ -261,8 +264,14 @@ impl Ledger {
 
     /// A replica has appended everything up to its end, and synced up to `flushed`.
     pub(crate) fn note_marks(&mut self, replica: usize, flushed: u64) {
-        let promise = &self.promises[replica];
+        let model_end = self.end();
+        let promise = &mut self.promises[replica];
         let (start, agrees_to) = (promise.start, promise.agrees_to);
+        let now = Some((model_end, agrees_to, flushed));
+        if promise.noted == now {
+            return;
+        }
+        promise.noted = now;
         let kill = self.whole_below(agrees_to);
         let power = self.whole_below(flushed.min(agrees_to));
         let promise = &mut self.promises[replica];
@@ -282,6 +291,9 @@ impl Ledger {
     /// How many of these bytes are the master's from `start` on.
     fn same(&self, start: u64, bytes: &[u8]) -> u64 {
         let history = self.history.get(start as usize..).unwrap_or_default();
+        if history.get(..bytes.len()) == Some(bytes) {
+            return bytes.len() as u64;
+        }
         let both = history.iter().zip(bytes);
         both.take_while(|(one, other)| one == other).count() as u64
     }
@@ -311,6 +323,7 @@ impl Ledger {
         promise.start = start;
         promise.end = start;
         promise.agrees_to = start;
+        promise.noted = None;
         Ok(())
     }
 
@@ -370,6 +383,7 @@ impl Ledger {
         promise.end = end;
         promise.kill = promise.kill.min(agrees_to);
         promise.power = promise.power.min(agrees_to);
+        promise.noted = None;
         Ok(())
     }
 }

@@ -463,7 +463,7 @@ impl World {
             return;
         };
         let wake = process.store.wake_descriptor();
-        if wake.wait(std::time::Duration::ZERO) {
+        if wake.is_raised() {
             wake.clear();
             let incarnation = self.nodes[0].incarnation;
             let in_ms = self.dice.below(3);

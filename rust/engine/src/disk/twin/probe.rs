@@ -40,6 +40,7 @@ impl TwinDisk {
             world: Mutex::new(world),
             bus_errors: AtomicU64::new(0),
             is_cut: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
         };
         Self {
             shared: Arc::new(shared),
@@ -102,20 +103,25 @@ impl TwinDisk {
 
     /// Takes back every fault, stop and delay.
     pub fn heal(&self) {
-        self.shared.world.lock().faults.heal();
+        let mut world = self.shared.world.lock();
+        world.faults.heal();
+        self.shared.is_stopped.store(false, Ordering::Release);
     }
 
     /// From call number `call_number` on ([`TwinDisk::calls`] + 1 is the next one) every call gives
     /// EIO "stopped" and nothing reaches the disk, as if the process had died there. What it would
     /// leave is in [`TwinDisk::fork`] (killed) and [`TwinDisk::history`] (power loss).
     pub fn stop_at_call(&self, call_number: u64) {
-        self.shared.world.lock().faults.stop_at(call_number);
+        let mut world = self.shared.world.lock();
+        world.faults.stop_at(call_number);
+        let is_stopped = world.faults.is_stopped();
+        self.shared.is_stopped.store(is_stopped, Ordering::Release);
     }
 
     /// True once a call met the stop.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.shared.world.lock().faults.is_stopped()
+        self.shared.is_stopped.load(Ordering::Acquire)
     }
 
     /// Sets the space; writes, allocations and removals change the free part from then on.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::lock::Mutex;
@@ -45,6 +45,8 @@ pub(super) struct Shared {
     pub(super) bus_errors: AtomicU64,
     /// A file was cut under its holders: touches of maps are checked from then on.
     pub(super) is_cut: AtomicBool,
+    /// Whether a call has met the stop: who looks after each step needs no lock.
+    pub(super) is_stopped: AtomicBool,
 }
 
 pub(super) struct World {
@@ -92,6 +94,9 @@ impl Shared {
     pub(super) fn meet(&self, call: CallKind, path: &Path) -> (Fate, Passed) {
         let mut world = self.world.lock();
         let fate = world.faults.meet(call, path);
+        if fate == Fate::Stopped {
+            self.is_stopped.store(true, Ordering::Release);
+        }
         let began = world.count;
         let sleep = world.faults.delay(call);
         let hook = world.hook.clone();

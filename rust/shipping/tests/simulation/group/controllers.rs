@@ -7,8 +7,9 @@ use std::path::Path;
 
 use mqcore_consensus::journal::Journal;
 use mqcore_engine::disk::twin::TwinDisk;
-use mqcore_replica::controller::{Answer, ControllerState, Event};
+use mqcore_replica::controller::{Answer, ControllerState, Event, View};
 
+use super::handling::NAME;
 use super::liveness::Liveness;
 
 const DIR: &str = "/controller";
@@ -34,6 +35,8 @@ pub(crate) struct Controllers {
     term: u64,
     /// What the leader's log leads to; without a leader what was agreed on last.
     state: ControllerState,
+    /// What of it a broker is told.
+    view: Option<View>,
     /// A flaw: the last entry of a log is not synced.
     pub(crate) forgets_last: bool,
 }
@@ -53,13 +56,14 @@ impl Controllers {
             leader: None,
             term: 0,
             state: ControllerState::default(),
+            view: None,
             forgets_last: false,
         }
     }
 
-    /// What was agreed on.
-    pub(crate) fn state(&self) -> &ControllerState {
-        &self.state
+    /// What was agreed on of the group.
+    pub(crate) fn view(&self) -> Option<&View> {
+        self.view.as_ref()
     }
 
     pub(crate) fn is_up(&self, controller: usize) -> bool {
@@ -152,6 +156,7 @@ impl Controllers {
             let event = Event::decode(&entry[TERM_BYTES..]);
             state.apply(&event.map_err(|fault| fault.to_string())?);
         }
+        self.view = state.view(NAME);
         self.state = state;
         self.all[leader].liveness.lead(now_ms);
         Ok(true)
@@ -218,7 +223,9 @@ impl Controllers {
             self.leader = None;
             return Ok(None);
         }
-        Ok(Some(self.state.apply(event)))
+        let answer = self.state.apply(event);
+        self.view = self.state.view(NAME);
+        Ok(Some(answer))
     }
 
     /// Whether what the leader knows is the present state.

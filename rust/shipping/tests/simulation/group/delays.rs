@@ -83,11 +83,12 @@ impl World {
         }
     }
 
-    /// A slave asks how far its master has delivered, and takes what it has heard before.
-    pub(crate) fn follow_delays(&mut self, broker: usize) {
+    /// A slave asks how far its master has delivered, and takes what it has heard before. It writes that down
+    /// once its log is durable, as `ConfigPersistence.follow_delays` does.
+    pub(crate) fn follow_delays(&mut self, broker: usize) -> Checked {
         let epoch = self.followed_epoch(broker);
         let Some((opened, epoch)) = self.nodes[broker].opened().zip(epoch) else {
-            return;
+            return Ok(());
         };
         let Role::Slave {
             master,
@@ -95,15 +96,19 @@ impl World {
         } = &opened.role
         else {
             self.nodes[broker].heard = None;
-            return;
+            return Ok(());
         };
-        let master = *master;
+        let (master, store) = (*master, std::sync::Arc::clone(&opened.store));
         let confirmed = opened.store.replica().confirmed();
         if let Some(heard) = self.nodes[broker].heard
             && heard.end <= confirmed
             && heard.epoch == epoch
         {
+            let flushed = store.durability().flush();
             let known = &mut self.nodes[broker];
+            if known.twin_done(flushed)?.is_none() {
+                return Ok(());
+            }
             known.delays = heard.delays;
             known.kept_delays = heard.delays;
             known.heard = None;
@@ -120,5 +125,6 @@ impl World {
             let delays = self.nodes[master].delays;
             self.nodes[broker].heard = Some(Heard { delays, end, epoch });
         }
+        Ok(())
     }
 }

@@ -244,7 +244,7 @@ impl World {
             5 => store.checkpoints().write(),
             _ => {
                 self.keep_delays(broker);
-                self.follow_delays(broker);
+                self.follow_delays(broker)?;
                 self.look_at_set(broker);
                 Ok(())
             }

@@ -114,7 +114,7 @@ impl World {
 
     /// Whether somebody leads the newest epoch: who led an older one, and was paused, may not know yet.
     fn has_master(&self) -> bool {
-        let Some(view) = self.view() else {
+        let Some(view) = self.controllers.view() else {
             return false;
         };
         self.nodes.iter().any(|node| {
@@ -174,7 +174,7 @@ impl World {
     }
 
     fn is_settled(&self) -> bool {
-        let Some(view) = self.view() else {
+        let Some(view) = self.controllers.view() else {
             return false;
         };
         let master = self

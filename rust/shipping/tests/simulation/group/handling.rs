@@ -18,7 +18,7 @@ pub(crate) const NAME: &str = "B";
 
 impl World {
     pub(crate) fn view(&self) -> Option<View> {
-        self.controllers.state().view(NAME)
+        self.controllers.view().cloned()
     }
 
     /// A request of a broker has come to a controller.
@@ -195,7 +195,7 @@ impl World {
         if !self.controllers.confirm(controller, self.now_ms) {
             return Ok(());
         }
-        let master = self.view().and_then(|view| view.master);
+        let master = self.controllers.view().and_then(|view| view.master);
         if master.is_some_and(|master| ids.contains(&master)) {
             self.held(controller, AskedBy::Controller, false)?;
         }
@@ -223,7 +223,7 @@ impl World {
             return Ok(());
         };
         let liveness = &self.controllers.all[leader].liveness;
-        let master = self.view().and_then(|view| view.master);
+        let master = self.controllers.view().and_then(|view| view.master);
         let is_dead = master.is_some_and(|id| !liveness.may_be_alive(id, self.now_ms));
         if is_dead && !liveness.candidates(None, self.now_ms).is_empty() {
             self.held(leader, AskedBy::Controller, false)?;

@@ -26,6 +26,8 @@ pub(crate) struct Copy {
     /// Records up to here survive the process, and the loss of power.
     kill: u64,
     power: u64,
+    /// Where its log ended, and up to where it was synced, when these two were looked at last.
+    noted: Option<(u64, u64)>,
     /// Whether power loss may have taken from it what it had promised as a member.
     pub(crate) may_lack: bool,
     /// From where on it holds what was promised once and was given up since: until its log is cut, or it
@@ -68,6 +70,7 @@ impl Copy {
         self.agrees = self.agrees.min(end);
         self.kill = self.kill.min(end);
         self.power = self.power.min(end);
+        self.noted = None;
     }
 }
 
@@ -278,6 +281,10 @@ impl Ledger {
     pub(crate) fn note_marks(&mut self, broker: usize, flushed: u64) {
         let copy = &mut self.copies[broker];
         let end = copy.end();
+        if copy.noted == Some((end, flushed)) {
+            return;
+        }
+        copy.noted = Some((end, flushed));
         let (kill, power) = (copy.whole_below(end), copy.whole_below(flushed.min(end)));
         for (promised, now) in [(&mut copy.kill, kill), (&mut copy.power, power)] {
             if now > copy.begun_at {
@@ -302,6 +309,7 @@ impl Ledger {
         let copy = &mut self.copies[broker];
         copy.kill = copy.kill.min(end);
         copy.power = copy.power.min(end);
+        copy.noted = None;
         Ok(())
     }
 

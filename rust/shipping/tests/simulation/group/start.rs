@@ -116,7 +116,8 @@ impl World {
             return Ok(());
         };
         let beat = process.member.beats(now_ms).filter(|_| !process.is_failing);
-        let standing = process.opened.as_ref().map(|opened| {
+        let opened = process.opened.as_ref().filter(|_| beat.is_some());
+        let standing = opened.map(|opened| {
             let epoch = opened.epochs.table().last_epoch();
             (epoch, opened.store.replica().appended().cast_signed())
         });

@@ -65,11 +65,12 @@ impl World {
         let Some(store) = self.nodes[broker].store() else {
             return Ok(());
         };
-        let start = store.replica().extent().start;
-        let is_empty = self.ledger.copies[broker].end() == 0;
-        if is_empty && start > 0 && !self.nodes[broker].twin.is_stopped() {
-            self.count.begun_later += 1;
-            self.ledger.begun(broker, start)?;
+        if self.ledger.copies[broker].end() == 0 {
+            let start = store.replica().extent().start;
+            if start > 0 && !self.nodes[broker].twin.is_stopped() {
+                self.count.begun_later += 1;
+                self.ledger.begun(broker, start)?;
+            }
         }
         let (from, end) = (self.ledger.copies[broker].end(), store.replica().appended());
         if end <= from || self.nodes[broker].twin.is_stopped() {
@@ -184,7 +185,7 @@ impl World {
 
     /// What the controllers have agreed on is looked at when it has changed.
     pub(crate) fn watch_set(&mut self) -> Checked {
-        let Some(view) = self.view() else {
+        let Some(view) = self.controllers.view() else {
             return Ok(());
         };
         let now = (view.master_epoch, view.set_epoch);

@@ -416,7 +416,7 @@ impl World {
                 continue;
             };
             let wake = opened.store.wake_descriptor();
-            if wake.wait(std::time::Duration::ZERO) {
+            if wake.is_raised() {
                 wake.clear();
                 let in_ms = self.dice.below(3);
                 self.plan(in_ms, Event::Drain(broker, opening));
