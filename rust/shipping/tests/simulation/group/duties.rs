@@ -276,8 +276,11 @@ impl World {
             return Ok(());
         };
         let mut answers = Vec::new();
-        let next_ms = store.durability().drain(&mut answers);
-        if let Some(next_ms) = next_ms {
+        let is_served = self.drain_fast_path(broker, &mut answers);
+        if self.nodes[broker].twin.is_stopped() {
+            return Ok(());
+        }
+        if !is_served && let Some(next_ms) = store.durability().drain(&mut answers) {
             let opening = self.nodes[broker].opening;
             self.plan(next_ms.max(1), Event::Drain(broker, opening));
         }
@@ -311,6 +314,9 @@ impl World {
                 PutStatus::FlushDiskTimeout => {}
                 other => return Err(format!("a send is answered with {other}")),
             }
+        }
+        if is_served {
+            return self.take_answers(broker);
         }
         Ok(())
     }

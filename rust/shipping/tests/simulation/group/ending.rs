@@ -105,8 +105,9 @@ impl World {
         };
         let states: Vec<String> = (0..self.nodes.len()).map(state).collect();
         Err(format!(
-            "{SETTLE_MAX_MS} ms after the last fault not every broker is in sync: {:?}\n{}",
+            "{SETTLE_MAX_MS} ms after the last fault not every broker is in sync: {:?}\n{}\n{}",
             self.view(),
+            self.left_open(),
             states.join("\n")
         ))
     }
@@ -197,7 +198,7 @@ impl World {
     }
 
     /// Whether everything that is due was delivered.
-    fn are_delivered(&self) -> Checked<bool> {
+    fn are_delivered(&mut self) -> Checked<bool> {
         let master = self.nodes.iter().position(|node| node.is_master());
         let Some(master) = master else {
             return Ok(false);
@@ -214,12 +215,13 @@ impl World {
                 return Ok(false);
             }
         }
-        self.are_timers_done(master)
+        Ok(self.are_timers_done(master)? && self.are_clients_done(master)?)
     }
 
     /// Compares all logs and queues whole.
     pub(crate) fn compare_all(&mut self) -> Checked {
         let bodies = self.ledger.compare_all()?;
+        self.compare_clients()?;
         for acked in self.ledger.acked.iter().filter(|acked| acked.is_delayed) {
             let times = bodies.get(&format!("{LATER_TOPIC}/{}", acked.body));
             let times = times.copied().unwrap_or(0);

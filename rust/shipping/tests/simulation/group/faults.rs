@@ -202,6 +202,7 @@ impl World {
         node.has_died_inside = false;
         node.delays.fill(0);
         node.kept_delays.fill(0);
+        node.kept_offsets.clear();
         Ok(())
     }
 
@@ -290,6 +291,7 @@ impl World {
 
     fn step_clock(&mut self, broker: usize) {
         self.count.clock_steps += 1;
+        self.note_clock_step(broker);
         let clock = &self.nodes[broker].time.clock;
         let by_ms = self.dice.pick(&[-3_600_000, -500, 500, 3_600_000]);
         clock.set_wall_ms(clock.now_ms() + by_ms);

@@ -60,11 +60,19 @@ pub(crate) enum Flaw {
     LostDiskKeepsId,
     /// With a file of the log all epochs before the last one are forgotten.
     ForgetsEpochs,
+    /// How far a master has asked about transactions is written down before that is confirmed.
+    HalfOffsetsUnsettled,
+    /// A slave takes offsets of groups before its log has the check points that they rest on.
+    OffsetsBeforeLog,
+    /// Offsets that lie behind a log that was cut stay.
+    OffsetsNotClipped,
+    /// A slave does not follow the offsets of its master.
+    OffsetsNotFollowed,
 }
 
 impl Flaw {
     /// Every flaw.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::CutMovesPositions,
         Self::ReportAboveOwnEnd,
         Self::MissingReportCounts,
@@ -82,6 +90,10 @@ impl Flaw {
         Self::LearnerAsks,
         Self::LostDiskKeepsId,
         Self::ForgetsEpochs,
+        Self::HalfOffsetsUnsettled,
+        Self::OffsetsBeforeLog,
+        Self::OffsetsNotClipped,
+        Self::OffsetsNotFollowed,
     ];
 
     /// Changes the options so that the flaw can show.
@@ -104,6 +116,13 @@ impl Flaw {
             Self::LearnerJoins | Self::LearnerAsks => {
                 options.at_least(3);
                 options.learner = Some(options.brokers - 1);
+            }
+            Self::HalfOffsetsUnsettled | Self::OffsetsNotClipped | Self::OffsetsNotFollowed => {
+                options.removes_files = false;
+            }
+            Self::OffsetsBeforeLog => {
+                options.removes_files = false;
+                options.has_timers = true;
             }
             Self::SilenceIsRefusal => options.letter_ms = (1, 300),
             Self::ForgetsLostEnd => {

@@ -14,6 +14,8 @@ use mqcore_engine::store::{OpenHow, Store};
 use mqcore_replica::Members;
 use mqcore_shipping::{Epochs, Follower, Slaves};
 
+use super::clients::serving::Served;
+use super::clients::tables::Table;
 use super::delays::Heard;
 use super::ledger::Acked;
 use super::letters::Purpose;
@@ -75,6 +77,8 @@ pub(crate) struct Opened {
     pub(crate) confirmed: u64,
     /// Once there was a message for them.
     pub(crate) timers: Option<SimTimers>,
+    /// What clients are served with, where the history has some.
+    pub(crate) served: Option<Box<Served>>,
 }
 
 /// A process.
@@ -107,6 +111,8 @@ pub(crate) struct Node {
     pub(crate) delivered_to: u64,
     pub(crate) heard: Option<Heard>,
     pub(crate) ahead: Option<Ahead>,
+    /// The file of offsets of groups.
+    pub(crate) kept_offsets: Table,
     /// Counts processes, and opens of its store: what was planned for an earlier one is left out.
     pub(crate) incarnation: u32,
     pub(crate) opening: u32,
@@ -133,6 +139,7 @@ impl Node {
             delivered_to: 0,
             heard: None,
             ahead: None,
+            kept_offsets: Table::new(),
             incarnation: 0,
             opening: 0,
             process: None,
@@ -160,6 +167,7 @@ impl Node {
             seen: vec![0; super::sends::QUEUES.len()],
             confirmed,
             timers: None,
+            served: None,
         })
     }
 

@@ -264,6 +264,8 @@ impl World {
     fn take_over(&mut self, broker: usize) -> Checked {
         let opening = self.nodes[broker].opening;
         self.clip_delays(broker)?;
+        self.clip_offsets(broker)?;
+        self.check_offsets_of_leader(broker)?;
         self.plan(0, Event::Delays(broker, opening));
         Ok(())
     }
@@ -384,6 +386,7 @@ impl World {
     fn reopen(&mut self, broker: usize, cut_at: Option<u64>) -> Checked {
         self.keep_delays(broker);
         self.keep_timers(broker)?;
+        self.save_step(broker, true)?;
         let process = self.nodes[broker].process.as_mut();
         let Some(opened) = process.and_then(|process| process.opened.take()) else {
             return Ok(());
@@ -398,6 +401,7 @@ impl World {
         // Its connections end before its store is closed.
         drop(opened.role);
         drop(opened.timers);
+        drop(opened.served);
         let closed = opened.store.close();
         drop(opened.store);
         if self.nodes[broker].twin.is_stopped() {

@@ -4,6 +4,8 @@ use mqcore_engine::error::Error;
 use mqcore_engine::store::Standby;
 use mqcore_record::{Found, Host, Message, head};
 
+use super::clients::popping::RETRY_TOPIC;
+use super::clients::producing::COMMITTED_TOPIC;
 use super::ledger::Acked;
 use super::node::{Parked, Role};
 use super::options::LEVELS;
@@ -19,8 +21,13 @@ pub(crate) const LATER_TOPIC: &str = "Later";
 pub(crate) const TIMER_QUEUE: QueueKey = ("rmq_sys_wheel_timer", 0);
 /// Where they go.
 pub(crate) const TIMED_TOPIC: &str = "Timed";
+/// Half messages, and the ends of them.
+pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+pub(crate) const OP_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
+/// Check points of pops.
+pub(crate) const REVIVE_TOPIC: &str = "rmq_sys_REVIVE_LOG_DefaultCluster";
 /// All queues.
-pub(crate) const QUEUES: [QueueKey; 8] = [
+pub(crate) const QUEUES: [QueueKey; 13] = [
     ("T", 0),
     ("T", 1),
     ("Other", 0),
@@ -29,6 +36,11 @@ pub(crate) const QUEUES: [QueueKey; 8] = [
     (LATER_TOPIC, 0),
     TIMER_QUEUE,
     (TIMED_TOPIC, 0),
+    (HALF_TOPIC, 0),
+    (OP_TOPIC, 0),
+    (COMMITTED_TOPIC, 0),
+    (REVIVE_TOPIC, 0),
+    (RETRY_TOPIC, 0),
 ];
 /// Those of them that are sent to.
 const SENT_TO: usize = 3;

@@ -92,6 +92,7 @@ impl World {
         if self.options.has_timers {
             self.has_timers(broker)?;
         }
+        self.serve(broker)?;
         let work_ms = self.dice.below(100);
         self.plan(work_ms, Event::Work(broker, opening));
         if self.options.has_timers {

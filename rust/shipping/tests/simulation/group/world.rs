@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use super::clients::Clients;
 use super::controllers::Controllers;
 use super::count::Count;
 use super::flaw::Flaw;
@@ -56,6 +57,12 @@ pub(crate) enum Event {
     Burst,
     /// Something goes wrong.
     Fault,
+    /// Clients do something.
+    Act,
+    /// A broker does for its clients what it does in rounds.
+    Rounds(usize, u32),
+    /// A producer ends a transaction.
+    End(u64),
 }
 
 /// More than any history has that comes to an end.
@@ -88,6 +95,8 @@ pub(crate) struct World {
     pub(crate) due_max_ms: i64,
     /// The number of the set that was looked at last.
     pub(crate) set_seen: (i32, i32),
+    /// Clients beside the load, where the history has some.
+    pub(crate) clients: Option<Box<Clients>>,
 }
 
 impl World {
@@ -124,6 +133,7 @@ impl World {
             read_buffer: Vec::new(),
             due_max_ms: i64::MIN,
             set_seen: (-1, -1),
+            clients: Clients::of(seed, &options, flaw),
             options,
         };
         world.network.tap(super::flaw::tap(flaw, &world.frames));
@@ -141,6 +151,9 @@ impl World {
         }
         self.plan(self.options.scan_ms, Event::Scan);
         self.plan(500, Event::Burst);
+        if self.clients.is_some() {
+            self.plan(500, Event::Act);
+        }
         self.plan(1_500 + self.options.fault_every_ms, Event::Fault);
         let faulty_ms = self.options.faulty_ms;
         while self.now_ms < faulty_ms {
@@ -246,6 +259,9 @@ impl World {
             Event::Burst => self.burst(),
             Event::Fault if self.is_faulty => self.fault(),
             Event::Fault => Ok(()),
+            Event::Act => self.act(),
+            Event::Rounds(broker, opening) => self.of_store(broker, opening, event, Self::rounds),
+            Event::End(number) => self.end_transaction(number),
         }
     }
 
@@ -394,7 +410,9 @@ impl World {
         for broker in 0..self.nodes.len() {
             let known = &self.nodes[broker];
             let opening = known.opening;
-            let Some(opened) = known.opened().filter(|opened| !opened.parked.is_empty()) else {
+            let is_asked = self.is_asked(broker);
+            let opened = known.opened();
+            let Some(opened) = opened.filter(|opened| is_asked || !opened.parked.is_empty()) else {
                 continue;
             };
             let wake = opened.store.wake_descriptor();

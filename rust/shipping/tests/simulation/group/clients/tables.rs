@@ -1,0 +1,444 @@
+//! Offsets of groups: a twin of the file of `python/mqcore/broker/config_persistence.py`, of how a slave follows the
+//! table of its master (`replication/metadata.py`), and of what a master takes back when it begins
+//! (`leading.py`). The table itself is that of production. A file is written whole and survives everything.
+//!
+//! | rule | reason |
+//! |---|---|
+//! | the broker's own groups are written as far as what they rest on is promised | who is elected with them would pass over what was cut |
+//! | no offset of who leads is behind its queue | what is stored there next would never be read |
+//! | who leads is not behind what everybody had written down who could be elected | a group would get again what it had committed, with no loss of power to explain it |
+
+use std::collections::BTreeMap;
+
+use mqcore_fast_path::consumer_offsets::ConsumerOffsets;
+use mqcore_fast_path::consumer_offsets::offsets::{Queues, SEPARATOR};
+
+use super::consuming::CONSUMERS;
+use crate::group::flaw::Flaw;
+use crate::group::node::Role;
+use crate::group::world::World;
+use crate::ledger::{Checked, demand};
+use crate::node::SimStore;
+
+/// What the groups of the broker itself begin with.
+const OWN_PREFIX: &str = "CID_RMQ_SYS_";
+/// For how long a write waits until what it rests on is confirmed, ms.
+const SETTLE_MS: u64 = 500;
+/// For how long a slave waits until it has what its master had, ms.
+const COME_MS: u64 = 2_000;
+/// A slave asks once in so many rounds.
+const ASKS_ONCE_IN: u64 = 8;
+
+/// Offsets by the official keys.
+pub(crate) type Table = BTreeMap<String, Queues>;
+
+/// How far a broker is with the file of offsets, and with the table of its master.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    /// The offsets of the broker's own groups that may be written.
+    own_settled: Table,
+    /// How often others were left.
+    own_left: u64,
+    saved: Option<(u64, u64)>,
+    saving: Option<Saving>,
+    pop_records: u64,
+    next_save_ms: u64,
+    /// The table of the master when it was taken last, and what was heard of it since.
+    taken: Table,
+    held: Option<Held>,
+}
+
+/// A write that waits.
+#[derive(Debug, Clone)]
+struct Saving {
+    version: (u64, u64),
+    own: Table,
+    rest: Table,
+    /// Where the log ended.
+    end: u64,
+    until_ms: u64,
+}
+
+/// What a master has answered: it counts once so much is confirmed of the log of this reign.
+#[derive(Debug, Clone)]
+struct Held {
+    table: Table,
+    end: u64,
+    epoch: i32,
+    until_ms: u64,
+}
+
+/// What everybody who may be elected had written down.
+#[derive(Debug, Default)]
+pub(crate) struct Floors {
+    floors: BTreeMap<(String, i32), i64>,
+    holders: Vec<usize>,
+}
+
+impl Floors {
+    /// Somebody commits a lower offset: that is how a group goes back.
+    pub(crate) fn lower(&mut self, key: &str, queue_id: i32, offset: i64) {
+        if let Some(floor) = self.floors.get_mut(&(key.to_owned(), queue_id)) {
+            *floor = (*floor).min(offset);
+        }
+    }
+}
+
+impl Tables {
+    /// Reads a file into the table, when a store was opened.
+    pub(crate) fn loaded(
+        offsets: &ConsumerOffsets,
+        kept: &Table,
+        store: &SimStore,
+        flaw: Option<Flaw>,
+    ) -> Checked<Self> {
+        let mut table = kept.clone();
+        if flaw != Some(Flaw::OffsetsNotClipped) {
+            for (key, queue_id, end) in beyond_end(&table, store)? {
+                table.entry(key).or_default().insert(queue_id, end);
+            }
+        }
+        let own_settled = own_of(&table);
+        offsets.load(table);
+        Ok(Self {
+            own_settled,
+            ..Self::default()
+        })
+    }
+}
+
+impl World {
+    /// Writes the offsets down now and then, when they have changed.
+    pub(crate) fn save_offsets(&mut self, broker: usize) -> Checked {
+        let now_ms = self.now_ms;
+        let Some(wants) = self.wants() else {
+            return Ok(());
+        };
+        let pause_ms = self.draw(|dice| dice.between(1, 2 * wants.save_ms));
+        let Some(served) = self.served(broker) else {
+            return Ok(());
+        };
+        if served.tables.saving.is_none() {
+            if now_ms < served.tables.next_save_ms {
+                return Ok(());
+            }
+            served.tables.next_save_ms = now_ms + pause_ms.unwrap_or(1);
+        }
+        self.save_step(broker, false)
+    }
+
+    /// Writes the offsets down: at the next round, and soon.
+    pub(crate) fn save_soon(&mut self, broker: usize) {
+        if let Some(served) = self.served(broker) {
+            served.tables.next_save_ms = 0;
+        }
+    }
+
+    /// Begins a write, or goes on with one; `is_last`: it waits no longer.
+    pub(crate) fn save_step(&mut self, broker: usize, is_last: bool) -> Checked {
+        let (now_ms, flaw) = (self.now_ms, self.flaw);
+        let Some(store) = self.nodes[broker].store().cloned() else {
+            return Ok(());
+        };
+        let Some(served) = self.served(broker) else {
+            return Ok(());
+        };
+        let offsets = &served.path.shared.offsets;
+        let tables = &mut served.tables;
+        if tables.saving.is_none() {
+            let version = (offsets.changes(), tables.own_left);
+            if tables.saved == Some(version) {
+                return Ok(());
+            }
+            let mut rest: Table = offsets.all().into_iter().collect();
+            let own = own_of(&rest);
+            rest.retain(|key, _queues| !is_own(key));
+            tables.saving = Some(Saving {
+                version,
+                own,
+                rest,
+                end: store.replica().appended(),
+                until_ms: now_ms + SETTLE_MS,
+            });
+            let flushed = store.durability().flush();
+            if self.nodes[broker].twin_done(flushed)?.is_none() {
+                return Ok(());
+            }
+        }
+        let is_unsettled = flaw == Some(Flaw::HalfOffsetsUnsettled);
+        let confirmed = store.replica().confirmed();
+        let Some(served) = self.served(broker) else {
+            return Ok(());
+        };
+        let tables = &mut served.tables;
+        let Some(saving) = tables.saving.take() else {
+            return Ok(());
+        };
+        let mut settled_end = None;
+        if saving.own != tables.own_settled {
+            if confirmed >= saving.end || is_unsettled {
+                tables.own_settled = saving.own.clone();
+                settled_end = Some(saving.end);
+            } else if now_ms < saving.until_ms && !is_last {
+                tables.saving = Some(saving);
+                return Ok(());
+            } else {
+                tables.own_left += 1;
+            }
+        }
+        let records = served.path.shared.pops_stored();
+        if records != served.tables.pop_records {
+            let flushed = store.durability().flush();
+            if self.nodes[broker].twin_done(flushed)?.is_none() {
+                return Ok(());
+            }
+        }
+        let Some(served) = self.served(broker) else {
+            return Ok(());
+        };
+        served.tables.pop_records = records;
+        served.tables.saved = Some(saving.version);
+        let mut table = saving.rest;
+        table.extend(served.tables.own_settled.clone());
+        self.nodes[broker].kept_offsets = table;
+        self.count.offsets_saved += 1;
+        if let Some(end) = settled_end {
+            self.count.own_offsets_saved += 1;
+            let why =
+                "has written down how far it has asked about transactions and brought pops back";
+            self.watch_broker(broker)?;
+            if !self.nodes[broker].twin.is_stopped() {
+                self.ledger.promise(broker, end, why)?;
+            }
+        }
+        self.raise_floors();
+        Ok(())
+    }
+
+    /// A slave takes the offsets of its master, once its log has what they rest on.
+    pub(crate) fn follow_offsets(&mut self, broker: usize) -> Checked {
+        let asks = self
+            .draw(|dice| dice.once_in(ASKS_ONCE_IN))
+            .unwrap_or(false);
+        let (now_ms, flaw) = (self.now_ms, self.flaw);
+        if flaw == Some(Flaw::OffsetsNotFollowed) {
+            return Ok(());
+        }
+        let Some(Role::Slave { master, .. }) = self.nodes[broker].opened().map(|one| &one.role)
+        else {
+            return Ok(());
+        };
+        let master = *master;
+        let Some(epoch) = self.followed_epoch(broker) else {
+            return Ok(());
+        };
+        let confirmed = self.nodes[broker]
+            .store()
+            .map_or(0, |store| store.replica().confirmed());
+        let answer = (asks && !self.letters.is_cut(broker, master, now_ms))
+            .then(|| self.table_of_master(master))
+            .flatten();
+        let Some(served) = self.served(broker) else {
+            return Ok(());
+        };
+        let held = served.tables.held.take();
+        let held = held.filter(|held| held.epoch == epoch && now_ms < held.until_ms);
+        let Some(held) = held else {
+            served.tables.held = answer.map(|(table, end)| Held {
+                table,
+                end: if flaw == Some(Flaw::OffsetsBeforeLog) {
+                    0
+                } else {
+                    end
+                },
+                epoch,
+                until_ms: now_ms + COME_MS,
+            });
+            return Ok(());
+        };
+        if held.end > confirmed {
+            served.tables.held = Some(held);
+            return Ok(());
+        }
+        let offsets = &served.path.shared.offsets;
+        for (key, queues) in &held.table {
+            if is_own(key) {
+                for (queue_id, offset) in queues {
+                    let (topic, group) = key.split_once(SEPARATOR).unwrap_or((key, ""));
+                    offsets.commit(group, topic, *queue_id, *offset);
+                }
+            } else {
+                offsets.follow(key, queues, served.tables.taken.get(key));
+            }
+        }
+        served.tables.taken.extend(held.table);
+        self.count.offsets_followed += 1;
+        Ok(())
+    }
+
+    /// What a master answers that is asked for its offsets, and where its log ends then.
+    fn table_of_master(&mut self, master: usize) -> Option<(Table, u64)> {
+        if !self.is_reached(master) {
+            return None;
+        }
+        let end = self.nodes[master].store()?.replica().appended();
+        let served = self.served(master)?;
+        Some((served.path.shared.offsets.all().into_iter().collect(), end))
+    }
+
+    /// A new master takes offsets back that are behind their queues.
+    pub(crate) fn clip_offsets(&mut self, broker: usize) -> Checked {
+        let flaw = self.flaw;
+        let Some(store) = self.nodes[broker].store().cloned() else {
+            return Ok(());
+        };
+        let Some(served) = self.served(broker) else {
+            return Ok(());
+        };
+        served.tables.taken.clear();
+        served.tables.held = None;
+        if flaw == Some(Flaw::OffsetsNotClipped) {
+            return Ok(());
+        }
+        let offsets = &served.path.shared.offsets;
+        let table: Table = offsets.all().into_iter().collect();
+        let beyond = beyond_end(&table, &store)?;
+        for (key, queue_id, end) in &beyond {
+            let (topic, group) = key.split_once(SEPARATOR).unwrap_or((key, ""));
+            offsets.commit(group, topic, *queue_id, *end);
+        }
+        self.count.offsets_clipped += beyond.len() as u64;
+        Ok(())
+    }
+
+    /// Whether no offset of who leads is behind its queue.
+    pub(crate) fn check_within_queues(&mut self, broker: usize) -> Checked {
+        let Some(store) = self.nodes[broker].store().cloned() else {
+            return Ok(());
+        };
+        let Some(served) = self.served(broker) else {
+            return Ok(());
+        };
+        let table = served.path.shared.offsets.all();
+        for (key, queues) in table {
+            let topic = key
+                .split_once(SEPARATOR)
+                .map_or("", |(topic, _group)| topic);
+            for (queue_id, offset) in queues {
+                let end = end_of(&store, topic, queue_id)?;
+                demand!(
+                    offset <= end,
+                    "broker {broker} leads, and {key} goes on at {offset} of queue {queue_id}, which ends at {end}"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what everybody who may be elected has written down.
+    pub(crate) fn raise_floors(&mut self) {
+        let holders: Vec<usize> = self.ledger.holders.iter().copied().collect();
+        let Some(clients) = &mut self.clients else {
+            return;
+        };
+        let kept = |broker: &usize| &self.nodes[*broker].kept_offsets;
+        let least_of = |key: &str, queue_id: i32| {
+            let found = holders.iter().map(|broker| {
+                let queues = kept(broker).get(key);
+                queues.and_then(|queues| queues.get(&queue_id)).copied()
+            });
+            found.map(|offset| offset.unwrap_or(-1)).min().unwrap_or(-1)
+        };
+        let is_grown = holders
+            .iter()
+            .any(|holder| !clients.floors.holders.contains(holder));
+        if is_grown {
+            for ((key, queue_id), floor) in &mut clients.floors.floors {
+                *floor = (*floor).min(least_of(key, *queue_id));
+            }
+        }
+        let Some(first) = holders.first() else {
+            return;
+        };
+        for (key, queues) in kept(first) {
+            if !key.ends_with(CONSUMERS) {
+                continue;
+            }
+            for queue_id in queues.keys() {
+                let least = least_of(key, *queue_id);
+                let floors = &mut clients.floors.floors;
+                let floor = floors.entry((key.clone(), *queue_id)).or_insert(-1);
+                *floor = (*floor).max(least);
+            }
+        }
+        clients.floors.holders = holders;
+    }
+
+    /// Whether who leads goes on no earlier than where everybody had written down.
+    pub(crate) fn check_floors(&mut self, broker: usize) -> Checked {
+        let Some(store) = self.nodes[broker].store().cloned() else {
+            return Ok(());
+        };
+        let floors = self
+            .clients
+            .as_ref()
+            .map(|clients| clients.floors.floors.clone());
+        for ((key, queue_id), floor) in floors.unwrap_or_default() {
+            let (topic, group) = key.split_once(SEPARATOR).unwrap_or((&key, ""));
+            let end = end_of(&store, topic, queue_id)?;
+            let Some(served) = self.served(broker) else {
+                return Ok(());
+            };
+            let offset = served.path.shared.offsets.find(group, topic, queue_id);
+            let least = floor.min(end);
+            demand!(
+                offset.unwrap_or(-1) >= least,
+                "broker {broker} leads, and {key} goes on at {offset:?} of queue {queue_id}, which ends at {end}: \
+                 everybody who could be elected had {floor}"
+            );
+            self.count.floors_held += u64::from(floor > 0);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a key is of a group of the broker itself.
+fn is_own(key: &str) -> bool {
+    let group = key
+        .split_once(SEPARATOR)
+        .map_or("", |(_topic, group)| group);
+    group.starts_with(OWN_PREFIX)
+}
+
+fn own_of(table: &Table) -> Table {
+    let own = table.iter().filter(|(key, _queues)| is_own(key));
+    own.map(|(key, queues)| (key.clone(), queues.clone()))
+        .collect()
+}
+
+/// The end of a queue; 0 for one that is not there.
+pub(crate) fn end_of(store: &SimStore, topic: &str, queue_id: i32) -> Checked<i64> {
+    let bounds = store.topics().bounds(topic.as_bytes(), queue_id);
+    let bounds = bounds.map_err(|error| error.to_string())?;
+    Ok(bounds.map_or(0, |bounds| bounds.max.cast_signed()))
+}
+
+/// Offsets behind the end of their queue, and that end (`beyond_end` in `consumer_offsets.py`).
+fn beyond_end(table: &Table, store: &SimStore) -> Checked<Vec<(String, i32, i64)>> {
+    let mut beyond = Vec::new();
+    for (key, queues) in table {
+        let topic = key
+            .split_once(SEPARATOR)
+            .map_or("", |(topic, _group)| topic);
+        for (queue_id, offset) in queues {
+            let bounds = store.topics().bounds(topic.as_bytes(), *queue_id);
+            let bounds = bounds.map_err(|error| error.to_string())?;
+            if let Some(bounds) = bounds
+                && *offset > bounds.max.cast_signed()
+            {
+                beyond.push((key.clone(), *queue_id, bounds.max.cast_signed()));
+            }
+        }
+    }
+    Ok(beyond)
+}
