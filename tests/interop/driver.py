@@ -130,9 +130,18 @@ class Driver:
 
 
 @contextmanager
-def driving(version: str) -> Iterator[Driver]:
-    """Starts a JVM with the clients of a release and ends it."""
+def driving(version: str, credentials: str = "") -> Iterator[Driver]:
+    """Starts a JVM with the clients of a release and ends it.
+
+    Args:
+        version: The release.
+        credentials: The content of `tools.yml`, which mqadmin signs with; empty for none.
+    """
     with tempfile.TemporaryDirectory(prefix="mqcore-drive-", ignore_cleanup_errors=True) as home:
+        if credentials:
+            conf = Path(home) / "conf"
+            conf.mkdir()
+            (conf / "tools.yml").write_text(credentials, encoding="utf-8")
         driver = Driver(official_release(version), Path(home))
         try:
             yield driver
