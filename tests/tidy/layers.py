@@ -86,11 +86,11 @@ MODULES: Final[dict[str, Layers]] = {
         ("requests", "held", "parked", "bits", "gets"),
         (
             *("consumer_offsets", "half_counts", "properties", "moved", "output", "sql", "shape"),
-            "exposition",
+            *("exposition", "gate"),
         ),
         ("traffic",),
         ("times",),
-        ("request_context", "codes", "turn", "mark", "shards", "bounds", "stats"),
+        ("request_context", "identity", "codes", "turn", "mark", "shards", "bounds", "stats"),
     ),
     "engine": (
         ("store", "inspect"),

@@ -428,9 +428,9 @@ class Access:
                 `Topic:orders*`, `Topic:orders`), official names of actions, addresses and ranges
                 (empty: from anywhere), `Allow` or `Deny`.
             settings: `authenticate`, `authorize`, `dry_run`, `like_official`, `requires_tls`:
-                `true` or `false`; `super_from`: addresses and ranges by comma, `*` for anywhere, empty for
-                this machine; `white_codes_authentication`, `white_codes_authorization`: codes by
-                comma; `cluster`.
+                `true` or `false`; `super_from`: addresses and ranges by comma, `*` for anywhere,
+                empty for this machine; `white_codes_authentication`,
+                `white_codes_authorization`: codes by comma; `cluster`.
 
         Raises:
             ValueError: A row or a setting cannot be taken, which is named; the tables before stay.
@@ -1548,7 +1548,8 @@ class Command:
     """A request or response; `encode` raises `FrameError` where a part is too long.
 
     `ext` is a dictionary of its own and may be changed; its values must be strings. `language` is
-    a number (0 is JAVA, 3 PYTHON), `serialization` 0 for JSON and 1 for ROCKETMQ.
+    a number (0 is JAVA, 3 PYTHON), `serialization` 0 for JSON and 1 for ROCKETMQ. `user` is whose
+    signature a request has, where access control was asked; it is not on the wire.
     """
 
     code: int
@@ -1559,6 +1560,7 @@ class Command:
     remark: str | None
     ext: dict[str, str]
     body: bytes
+    user: str
 
     def __new__(
         cls,
@@ -1720,6 +1722,14 @@ class NativeFastPath:
 
     def stop_reactors(self) -> None:
         """Ends the reactors; waits for their turns."""
+
+    def set_access(self, access: Access) -> None:
+        """Checks requests from now on, once; new tables are in force at once.
+
+        Raises:
+            ValueError: A rule asks for the body of a request that is executed here, and nobody here
+                reads it.
+        """
 
     def set_broker(self, broker: BrokerPolicy) -> None: ...
     def set_timers(self, timers: Timers) -> None: ...
@@ -2479,6 +2489,14 @@ class FastPathConnection:
     ) -> None: ...
     def attach_socket(self, descriptor: int, *, peer: str, born_host: str | None) -> None:
         """Opens it, and gives its socket to a reactor, which closes it in the end."""
+
+    def identify(self, is_tls: bool, principal: str) -> None:
+        """Tells who is on it, beside its address; an attached one.
+
+        Args:
+            is_tls: Whether it has TLS.
+            principal: The user that a checked certificate names; empty without one.
+        """
 
     def detach(self) -> None: ...
     def hold(self) -> None:

@@ -88,7 +88,8 @@ class FastPath(NativeFastPath):
     `set_members` one row (None: it is not known any more, or nobody is online); requests for what
     is not known are handed over. `set_group_lock` sets until when, Unix ms, somebody holds a queue
     for a group that consumes in order: what it gives up is a dead letter. `set_timers` lets sends
-    ask how full a step of time is, `set_delay_levels` replaces the levels of delay,
+    ask how full a step of time is, `set_access` lets every request be checked,
+    `set_delay_levels` replaces the levels of delay,
     `set_filter_bits` those expressions that set bits of messages. `remember` answers sends that
     come again within so many milliseconds with the result of the first, in so many bytes of memory.
 
@@ -275,6 +276,15 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
             peer=peer,
             born_host=born_host,
         )
+        self.identify(is_tls, self.principal_of(plain) if is_tls else "")
+
+    def principal_of(self, transport: asyncio.Transport) -> str:
+        """Returns the user that the checked certificate of a TLS connection names; "" for nobody.
+
+        Override where certificates name users.
+        """
+        del transport
+        return ""
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forgets everything that waits for this connection."""

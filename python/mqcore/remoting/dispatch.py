@@ -60,6 +60,11 @@ class Request:
         """The body, as it came."""
         return self.command.body
 
+    @property
+    def user(self) -> str:
+        """Whose signature it has; empty while access control is off, and where nobody must sign."""
+        return self.command.user
+
     def field(self, name: str) -> str:
         """Returns a field that must be there.
 

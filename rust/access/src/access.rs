@@ -18,7 +18,7 @@ use crate::allowed::Allowed;
 use crate::fault::{RuleFault, TableFault};
 use crate::refusals::{Reason, Refusal, Refusals, kept_text};
 use crate::resource::{Actions, Resource};
-use crate::rules::{Asks, Rule, Rules, is_unchecked_officially};
+use crate::rules::{Asks, Rule, Rules, is_by_header_officially, is_unchecked_officially};
 use crate::settings::Settings;
 use crate::signature::{ACCESS_KEY, Key};
 use crate::source::Source;
@@ -59,7 +59,7 @@ impl<'a, S: AsRef<str>> Asked<'a, S> {
 }
 
 /// Who asks, as its connection knows it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Caller<'a> {
     /// From where.
     pub source: &'a Source,
@@ -67,8 +67,8 @@ pub struct Caller<'a> {
     pub is_tls: bool,
     /// The user that a checked certificate names; empty without one.
     pub principal: &'a str,
-    /// Now, Unix ms: for what is refused.
-    pub time_ms: i64,
+    /// Gives the time, Unix ms: asked for what is refused.
+    pub now_ms: &'a dyn Fn() -> i64,
 }
 
 /// A request that passed.
@@ -85,7 +85,8 @@ type Listener = Box<dyn Fn() + Send + Sync>;
 
 /// Access control of one server.
 pub struct Access {
-    rules: Rules,
+    /// What each code needs.
+    pub rules: Rules,
     tables: Mutex<Arc<Tables>>,
     version: AtomicU64,
     listeners: Mutex<Vec<Listener>>,
@@ -209,6 +210,7 @@ impl Access {
             asking.refuse(&user.name, None, asking.of_super(user, Reason::NeedsSuper))?;
             return Ok(passed);
         };
+        let is_by_header = settings.is_like_official && is_by_header_officially(code);
         let allowed = allowed.of(tables.version, user);
         for asks in pairs.of_header(&settings.cluster, |name| asked.field(name)) {
             match asks {
@@ -226,7 +228,7 @@ impl Access {
             }
         }
         Ok(Passed {
-            needs_body: pairs.has_body,
+            needs_body: pairs.has_body && !is_by_header,
             ..passed
         })
     }
@@ -403,7 +405,7 @@ impl Asking<'_> {
         reason: Reason,
     ) -> Refusal {
         Refusal {
-            time_ms: self.caller.time_ms,
+            time_ms: (self.caller.now_ms)(),
             code: self.code,
             user: kept_text(user),
             source: self.caller.source.text().into(),

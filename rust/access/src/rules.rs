@@ -98,6 +98,14 @@ impl Rules {
         read.collect::<Result<_, _>>().map(Self)
     }
 
+    /// The codes of which more pairs come from the body or the store.
+    pub fn with_body(&self) -> impl Iterator<Item = i32> {
+        let rules = self.0.iter();
+        let with_body =
+            rules.filter(|(_, rule)| matches!(rule, Rule::Pairs(pairs) if pairs.has_body));
+        with_body.map(|(code, _)| *code)
+    }
+
     /// The rule of a code; of one that is not listed nothing is answered, and any user may hear that.
     #[must_use]
     pub fn of(&self, code: i32) -> &Rule {
@@ -186,6 +194,16 @@ const UNCHECKED_OFFICIALLY: &[i32] = &[
     18, 21, 25, 26, 28, 43, 45, 46, 60, 61, 200, 201, 225, 305, 306, 316, 324, 325, 329, 361, 400,
     401, 402, 513, 907, 1007, 2001, 2002, 2003, 2004, 200_056, 200_151,
 ];
+
+/// Codes of which 5.3.3 asks for what the header says, and for nothing of the record that it names or that
+/// the answer is made of.
+const LOOKED_AT_BY_HEADER_OFFICIALLY: &[i32] = &[33, 36, 37, 208, 309, 323];
+
+/// Whether 5.3.3 asks for nothing but what the header says.
+#[must_use]
+pub fn is_by_header_officially(code: i32) -> bool {
+    LOOKED_AT_BY_HEADER_OFFICIALLY.contains(&code)
+}
 
 /// Whether 5.3.3 lets any user do it.
 #[must_use]

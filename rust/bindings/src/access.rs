@@ -143,21 +143,11 @@ fn resource_of(text: &str) -> PyResult<Resource<'_>> {
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct Access {
     engine: Arc<Engine>,
-    clock: SystemClock,
 }
 
 impl Access {
     pub(crate) const fn engine(&self) -> &Arc<Engine> {
         &self.engine
-    }
-
-    fn caller<'a>(&self, source: &'a Source, is_tls: bool, principal: &'a str) -> Caller<'a> {
-        Caller {
-            source,
-            is_tls,
-            principal,
-            time_ms: self.clock.now_ms(),
-        }
     }
 }
 
@@ -171,7 +161,6 @@ impl Access {
             Engine::new(rules).map_err(|fault| PyValueError::new_err(fault.to_string()))?;
         Ok(Self {
             engine: Arc::new(engine),
-            clock: SystemClock::new(),
         })
     }
 
@@ -223,7 +212,12 @@ impl Access {
             body: command.body(py),
         };
         let source = Source::of(source);
-        let caller = self.caller(&source, is_tls, principal);
+        let caller = Caller {
+            source: &source,
+            is_tls,
+            principal,
+            now_ms: &|| SystemClock::new().now_ms(),
+        };
         let passed = self
             .engine
             .check(&tables, asked, caller, &mut Allowed::default());
@@ -250,7 +244,12 @@ impl Access {
             .map(|(text, actions)| Ok((resource_of(text)?, Actions(*actions))));
         let pairs = pairs.collect::<PyResult<Vec<_>>>()?;
         let source = Source::of(source);
-        let caller = self.caller(&source, true, "");
+        let caller = Caller {
+            source: &source,
+            is_tls: true,
+            principal: "",
+            now_ms: &|| SystemClock::new().now_ms(),
+        };
         let tables = self.engine.tables();
         let decided = self.engine.decide(&tables, (user, code), caller, pairs);
         decided.map_err(|refusal| refused(py, &refusal))

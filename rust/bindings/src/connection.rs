@@ -368,6 +368,14 @@ impl FastPathConnection {
         Ok(())
     }
 
+    /// Who is on it, beside its address: whether it has TLS, and the user that a checked certificate names.
+    fn identify(&self, is_tls: bool, principal: &str) -> PyResult<()> {
+        let home = self.home()?;
+        let mut inside = home.locked();
+        inside.path.identify(self.id(), is_tls, principal);
+        Ok(())
+    }
+
     fn detach(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
         let id = ConnectionId(this.id.swap(0, Ordering::Relaxed));

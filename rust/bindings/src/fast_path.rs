@@ -14,9 +14,11 @@ use mqcore_fast_path::repeats::Repeats;
 use mqcore_fast_path::{FastPath, delay, numbers};
 use mqcore_reactor::Report;
 use mqcore_record::Host;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::access::Access;
 use crate::connection::{Connections, FastPathConnection};
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::drained::{Delivered, DrainedRequest, FastPathDrained, GroupGets, RememberedSends};
@@ -125,6 +127,18 @@ impl NativeFastPath {
         if !self.fast_path.origin.is_elsewhere() {
             gil_call(py, Gil::Released, || self.connections.reactors.stop_all());
         }
+    }
+
+    /// Checks requests from now on.
+    fn set_access(&self, access: PyRef<'_, Access>) -> PyResult<()> {
+        for home in self.fast_path.homes() {
+            let engine = Arc::clone(access.engine());
+            let set = home.locked().path.set_access(engine);
+            set.map_err(|code| {
+                PyValueError::new_err(format!("nobody reads the body of request {code} here"))
+            })?;
+        }
+        Ok(())
     }
 
     fn set_broker(&self, broker: BrokerRow) {

@@ -30,7 +30,8 @@ impl Handed {
             Escalation::Check => ("check", String::new()),
             Escalation::PassOn => ("pass on", String::new()),
         };
-        let command = Py::new(py, Command::owned(py, &handed.command)?)?;
+        let command = Command::owned(py, &handed.command)?.of_user(&handed.user);
+        let command = Py::new(py, command)?;
         Ok(Self {
             command,
             need,

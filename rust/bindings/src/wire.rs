@@ -31,6 +31,9 @@ pub(crate) struct Command {
     ext: Py<PyDict>,
     #[pyo3(get, set)]
     body: Py<PyBytes>,
+    /// Whose signature it has, where access control was asked; empty otherwise. Not on the wire.
+    #[pyo3(get, set)]
+    user: String,
     serialization: Serialization,
 }
 
@@ -74,6 +77,7 @@ impl Command {
             remark: head.remark.map(str::to_owned),
             ext: ext.unbind(),
             body: PyBytes::new(py, body).unbind(),
+            user: String::new(),
             serialization: head.serialization,
         })
     }
@@ -81,6 +85,12 @@ impl Command {
     /// Names the request among those of its connection.
     pub(crate) const fn opaque(&self) -> i32 {
         self.opaque
+    }
+
+    /// The same with the signature of a user.
+    pub(crate) fn of_user(mut self, user: &str) -> Self {
+        user.clone_into(&mut self.user);
+        self
     }
 
     /// What it asks for.
@@ -159,6 +169,7 @@ impl Command {
             remark,
             ext: copied(ext, py)?,
             body: body.unwrap_or_else(|| no_body(py)),
+            user: String::new(),
             serialization: serialization.map_err(|error| errors::of_bytes(py, &error))?,
         })
     }
@@ -185,6 +196,7 @@ impl Command {
             remark,
             ext: copied(ext, py)?,
             body: body.unwrap_or_else(|| no_body(py)),
+            user: String::new(),
             serialization: request.serialization,
         })
     }

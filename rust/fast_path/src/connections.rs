@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
+use mqcore_access::Tables;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_record::Host;
@@ -13,6 +14,7 @@ use mqcore_wire::command::FrameWriter;
 
 use crate::bounds::{Bounds, ExecutionTime};
 use crate::codes;
+use crate::identity::Identity;
 use crate::output::{Lent, Output};
 use crate::refusals::Refused;
 use crate::request_context::{ConnectionId, RequestContext};
@@ -43,6 +45,8 @@ pub struct Connection<D: Disk> {
     pub born_host: Host,
     /// The same as official remarks spell it.
     pub peer: Box<str>,
+    /// Who is on it.
+    pub identity: Identity,
     /// The frame that has not come whole yet, and what came behind it while requests were not
     /// executed.
     pub half_frame: Vec<u8>,
@@ -162,6 +166,7 @@ impl<D: Disk> Connections<D> {
         let connection = Connection {
             born_host,
             peer: peer.into(),
+            identity: Identity::of(peer),
             half_frame: Vec::new(),
             half_since_ms: None,
             moved_bytes: 0,
@@ -217,6 +222,7 @@ impl<D: Disk> Connections<D> {
         if let Some(taken) = self.connections.get_mut(&id) {
             taken.moved_bytes = connection.moved_bytes;
             taken.has_asked = connection.has_asked;
+            taken.identity = connection.identity.moved();
         }
         id
     }
@@ -240,6 +246,18 @@ impl<D: Disk> Connections<D> {
     /// A connection, to be changed.
     pub fn connection_mut(&mut self, id: ConnectionId) -> Option<&mut Connection<D>> {
         self.connections.get_mut(&id)
+    }
+
+    /// Those where whoever asked may have other rights by these tables.
+    pub(crate) fn changed(&self, tables: &Tables) -> Vec<ConnectionId> {
+        let all = self.connections.iter();
+        let changed = all.filter(|(_, connection)| connection.identity.has_changed(tables));
+        changed.map(|(id, _)| *id).collect()
+    }
+
+    /// All of them.
+    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
+        self.connections.keys().copied().collect()
     }
 
     /// Connections now.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use mqcore_access::{Actions, Resource};
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
@@ -13,10 +14,12 @@ use mqcore_record::Host;
 
 use crate::connections::Connections;
 use crate::filtering::MessageFilters;
+use crate::gate::{Further, Gate};
 use crate::policy::Policy;
 use crate::readers::{Job, Readers};
 use crate::refusals::{self, Refused};
 use crate::request_context::{ConnectionId, RequestContext};
+use crate::requests::Request;
 use crate::stop::{Processed, Stop};
 
 /// The surroundings of a request processor, for the length of one call.
@@ -32,6 +35,8 @@ pub(crate) struct Context<'a, D: Disk, C: Clock> {
     pub(crate) readers: &'a mut Readers<D, C>,
     /// Message filters of pulls and pops, and what they may still cost.
     pub(crate) filters: &'a mut MessageFilters,
+    /// Who may do what.
+    pub(crate) gate: &'a Gate,
     /// The time of this turn, ms.
     pub(crate) now_ms: u64,
     /// Whether requests wait for the next log file: those that store something now wait behind them.
@@ -91,6 +96,35 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
             self.connections
                 .refuse(request_context, &refusals::overload());
         }
+    }
+
+    /// What is still to be asked for of a request; none where its header said all.
+    pub(crate) fn further(&self, request: &Request<'_>) -> Option<Further> {
+        if !request.has_further {
+            return None;
+        }
+        let connection = self
+            .connections
+            .connection(request.request_context.connection)?;
+        Some(Further::of(&connection.identity, request.code))
+    }
+
+    /// Decides about pairs that a record or a body names.
+    pub(crate) fn permit<'p>(
+        &self,
+        request_context: &RequestContext,
+        further: &Further,
+        pairs: impl IntoIterator<Item = (Resource<'p>, Actions)>,
+    ) -> std::result::Result<(), Refused> {
+        let Some(connection) = self.connections.connection(request_context.connection) else {
+            // Nobody would have the answer, and nobody may have what it does.
+            return Err(refusals::overload());
+        };
+        let now_ms = || self.store.wall_ms();
+        let decided = self
+            .gate
+            .decide(further, &connection.identity, &now_ms, pairs);
+        decided.map_err(|refusal| refusals::not_permitted(&refusal))
     }
 
     /// Whether a connection is open.

@@ -29,6 +29,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// the fast path's. With more to do [`FastPath::next_deadline_ms`] is over.
     pub fn drain(&mut self, now_ms: u64, others: &mut Vec<(Ticket, PutStatus)>) {
         self.now_ms = now_ms;
+        self.renew_access();
         let (mut cx, processors) = self.split();
         processors.delivery.answer_durable(&mut cx, others);
         processors.forget_left(CLOSED_WORK);

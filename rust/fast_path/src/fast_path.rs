@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use mqcore_access::Access;
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
@@ -20,12 +21,13 @@ use crate::deferred::{DeferredQueue, weight};
 use crate::delivery::answers::refuse_send;
 use crate::delivery::stamp::Stamp;
 use crate::filtering::MessageFilters;
+use crate::gate::{Gate, READS_FURTHER, Renewed};
 use crate::gets::Got;
 use crate::policy::{Broker, Policy};
 use crate::pop_run::names;
 use crate::processors::Processors;
 use crate::readers::{Done, Readers};
-use crate::refusals;
+use crate::refusals::{self, Refused};
 use crate::repeats::{DuplicateCandidate, Repeats};
 use crate::request_context::{ConnectionId, is_answered};
 use crate::requests::Request;
@@ -42,6 +44,8 @@ pub struct Escalated {
     pub command: Command,
     /// Why the fast path does not execute it by itself.
     pub escalation: Escalation,
+    /// Whose signature it has, while access control is on; empty where nobody had to sign.
+    pub user: Box<str>,
 }
 
 /// The fast path.
@@ -58,6 +62,7 @@ pub struct FastPath<D: Disk, C: Clock> {
     pub(crate) processors: Processors<D>,
     pub(crate) readers: Readers<D, C>,
     pub(crate) filters: MessageFilters,
+    gate: Gate,
     escalated: Vec<Escalated>,
     pub(crate) now_ms: u64,
     pub(crate) deferred: DeferredQueue,
@@ -107,6 +112,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             shared,
             connections: Connections::new(),
             filters: MessageFilters::default(),
+            gate: Gate::default(),
             escalated: Vec::new(),
             now_ms: 0,
             deferred: DeferredQueue::default(),
@@ -126,6 +132,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             connections: &mut self.connections,
             readers: &mut self.readers,
             filters: &mut self.filters,
+            gate: &self.gate,
             now_ms: self.now_ms,
             has_deferred: !self.deferred.is_empty(),
         };
@@ -185,19 +192,86 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         }
     }
 
+    /// Checks requests from now on; new tables wake the loop.
+    ///
+    /// # Errors
+    /// A code that is executed here, and of which pairs are to be asked for that nobody here reads.
+    pub fn set_access(&mut self, access: Arc<Access>) -> std::result::Result<(), i32> {
+        let is_unread = |code: &i32| codes::is_executed(*code) && !READS_FURTHER.contains(code);
+        if let Some(code) = access.rules.with_body().find(is_unread) {
+            return Err(code);
+        }
+        let events = Arc::clone(&self.events);
+        access.listen(move || events.wake_descriptor().raise());
+        self.gate.set(access);
+        self.renew_access();
+        Ok(())
+    }
+
+    /// Who is on a connection, beside its address: whether it has TLS, and which user a checked certificate
+    /// names, if any.
+    pub fn identify(&mut self, id: ConnectionId, is_tls: bool, principal: &str) {
+        if let Some(connection) = self.connections.connection_mut(id) {
+            connection.identity.is_tls = is_tls;
+            connection.identity.principal = principal.into();
+        }
+    }
+
+    /// Takes the tables of access control in force; what is held for users whose rights they change is let
+    /// go, and their clients ask again.
+    pub(crate) fn renew_access(&mut self) {
+        let changed = match self.gate.renew() {
+            Renewed::Not => return,
+            Renewed::Users => self.connections.changed(self.gate.tables()),
+            Renewed::Everything => self.connections.ids(),
+        };
+        for id in changed {
+            self.processors.release(id);
+        }
+    }
+
     pub(crate) fn execute_frame(&mut self, id: ConnectionId, command: &CommandRef<'_>) {
         self.connections.stats.requests += 1;
-        let stop = if command.is_response() {
-            Stop::Escalate(Escalation::Code)
-        } else {
-            let now_us = self.connections.times.now_us();
-            let request = Request::of_frame(id, command).received_at(now_us);
-            match self.run(&request, How::ByPolicy) {
-                Ok(()) => return,
-                Err(stop) => stop,
+        if command.is_response() {
+            let code = Escalation::Code;
+            return self.escalate(id, command.to_owned(), code, Box::default());
+        }
+        let now_us = self.connections.times.now_us();
+        let mut request = Request::of_frame(id, command).received_at(now_us);
+        self.renew_access();
+        if self.gate.is_on() {
+            match self.admit(id, command) {
+                Ok(has_further) => request.has_further = has_further,
+                Err(refused) => {
+                    return self.connections.refuse(&request.request_context, &refused);
+                }
             }
+        }
+        match self.run(&request, How::ByPolicy) {
+            Ok(()) => {}
+            Err(Stop::Escalate(escalation)) => {
+                let connection = self.connections.connection(id);
+                let user = connection.map_or("", |connection| connection.identity.user());
+                let user = user.into();
+                self.escalate(id, command.to_owned(), escalation, user);
+            }
+            Err(stop) => self.wait(id, command.to_owned(), How::ByPolicy, stop),
+        }
+    }
+
+    /// Lets a request in, or refuses it; whether its user has to be asked for what it does beside its header.
+    fn admit(
+        &mut self,
+        id: ConnectionId,
+        command: &CommandRef<'_>,
+    ) -> std::result::Result<bool, Refused> {
+        let store = &self.store;
+        let Some(connection) = self.connections.connection_mut(id) else {
+            return Ok(false);
         };
-        self.wait(id, command.to_owned(), How::ByPolicy, stop);
+        let now_ms = || store.wall_ms();
+        let checked = self.gate.check(command, &mut connection.identity, &now_ms);
+        checked.map_err(|refusal| refusals::not_permitted(&refusal))
     }
 
     /// Executes a request that was decided on; what still is not allowed is refused. False when the
@@ -231,16 +305,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             self.connections.keep_here(id);
         }
         match stop {
-            Stop::Escalate(escalation) => {
-                let asked = i64::from(is_answered);
-                self.connections.count_unanswered(id, -asked);
-                self.connections.stats.escalated += 1;
-                self.escalated.push(Escalated {
-                    connection: id,
-                    command,
-                    escalation,
-                });
-            }
+            // It passed before it waited; what it is escalated for now needs no user.
+            Stop::Escalate(escalation) => self.escalate(id, command, escalation, Box::default()),
             Stop::Defer => self.defer(id, command, how),
             Stop::DuplicateCandidate(mark, slot) => {
                 let bytes = weight(&command);
@@ -251,6 +317,24 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             // Processors answer these themselves.
             Stop::BadHeader(_) | Stop::Refuse(_) => {}
         }
+    }
+
+    fn escalate(
+        &mut self,
+        id: ConnectionId,
+        command: Command,
+        escalation: Escalation,
+        user: Box<str>,
+    ) {
+        let asked = i64::from(is_answered(command.flag));
+        self.connections.count_unanswered(id, -asked);
+        self.connections.stats.escalated += 1;
+        self.escalated.push(Escalated {
+            connection: id,
+            command,
+            escalation,
+            user,
+        });
     }
 
     /// Executes a request that waited.

@@ -43,6 +43,7 @@
 //! | [`parked`] | sends that wait for their watermark |
 //! | [`bits`] | which groups a message passes, as bits beside its queue unit |
 //! | [`gets`] | how many messages groups got |
+//! | [`gate`] | access control before a request is executed |
 //! | [`consumer_offsets`] | the live consumer offsets, with those that were set and no consumer has gone on from yet |
 //! | [`half_counts`] | half messages by topic |
 //! | `properties` | properties of a message before it is stored |
@@ -54,6 +55,7 @@
 //! | [`traffic`] | what was stored by topic and kind of message, and given back |
 //! | [`times`] | how long requests take, by stage, and the slowest of them |
 //! | [`request_context`] | who asked |
+//! | [`identity`] | who is on a connection |
 //! | [`codes`] | the numbers of requests and of answers |
 //! | [`turn`] | how much of what waits is worked off per turn |
 //! | [`mark`] | the hash of what names a message |
@@ -76,10 +78,12 @@ pub mod exposition;
 pub mod fast_path;
 pub mod feed;
 mod filtering;
+pub mod gate;
 pub mod gets;
 pub mod half_counts;
 mod held;
 pub mod holds;
+pub mod identity;
 pub mod lags;
 pub mod locked;
 pub mod mark;

@@ -123,6 +123,12 @@ impl<D: Disk> Processors<D> {
         self.forget_left(CLOSE_WORK);
     }
 
+    /// Lets go what a connection waits for now: it is answered as if its time were over.
+    pub(crate) fn release(&mut self, connection: ConnectionId) {
+        self.pull.holds.release(connection);
+        self.pops.release(connection);
+    }
+
     /// Takes out what closed connections have left.
     pub(crate) fn forget_left(&mut self, work: usize) {
         let mut slice = Slice::new(work);

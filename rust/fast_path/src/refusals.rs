@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use mqcore_access::Refusal;
 use mqcore_engine::error::Error;
 use mqcore_engine::status::PutStatus;
 use mqcore_record::RecordError;
@@ -12,7 +13,7 @@ use mqcore_record::properties::CHECK_IMMUNITY_TIME_IN_SECONDS;
 
 use crate::codes;
 use crate::codes::SEE_FAQ;
-use crate::policy::{Refusal, Timing, Topic};
+use crate::policy::{self, Timing, Topic};
 use crate::properties::DELAY;
 use crate::requests::BadField;
 
@@ -49,8 +50,13 @@ pub(crate) fn overload() -> Refused {
 }
 
 /// Decided by Python.
-pub(crate) fn decided(refusal: &Refusal) -> Refused {
+pub(crate) fn decided(refusal: &policy::Refusal) -> Refused {
     refused(refusal.code, refusal.remark.clone())
+}
+
+/// Access control refuses.
+pub(crate) fn not_permitted(refusal: &Refusal) -> Refused {
+    forbidden(refusal.to_string())
 }
 
 /// A header field that is missing or of another type.

@@ -27,6 +27,8 @@ pub struct Request<'a> {
     fields: Source<'a>,
     /// The body.
     pub body: &'a [u8],
+    /// Whether its user has to be asked for what it does beside its header (`gate`).
+    pub(crate) has_further: bool,
 }
 
 /// A header field that is missing or of another type.
@@ -73,6 +75,7 @@ impl<'a> Request<'a> {
             code: command.code,
             fields: Source::Frame(&command.fields),
             body: command.body,
+            has_further: false,
         }
     }
 
@@ -92,6 +95,7 @@ impl<'a> Request<'a> {
             code: command.code,
             fields: Source::Command(&command.ext),
             body: &command.body,
+            has_further: false,
         }
     }
 

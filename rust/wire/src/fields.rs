@@ -69,6 +69,12 @@ impl<'a> Fields<'a> {
             .map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 
+    /// Names and values in the order of the frame.
+    #[must_use]
+    pub fn as_slice(&self) -> &[(Cow<'a, str>, Cow<'a, str>)] {
+        &self.0
+    }
+
     /// Number of pairs.
     #[must_use]
     pub fn len(&self) -> usize {

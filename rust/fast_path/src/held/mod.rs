@@ -321,6 +321,23 @@ impl<T, P: Membership> Held<T, P> {
         None
     }
 
+    /// Lets go what a connection waits for now, as if its time were over.
+    pub(crate) fn release(&mut self, connection: ConnectionId) {
+        self.waiting.release(connection);
+    }
+
+    /// Takes the next one that is let go.
+    pub(crate) fn next_released(&mut self, slice: &mut Slice) -> Option<T> {
+        while !slice.is_spent() {
+            let id = self.waiting.first_released()?;
+            slice.spend(LOOKED_AT);
+            if let Some(value) = self.take(id) {
+                return Some(value);
+            }
+        }
+        None
+    }
+
     /// Where the check goes on, when it is due.
     pub(crate) fn check_from(&mut self, now_ms: u64) -> Option<usize> {
         if self.checked.is_none() {
@@ -373,8 +390,10 @@ impl<T, P: Membership> Held<T, P> {
 
     /// When something is to be done; 0 while something is under way.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
-        let is_at_work =
-            self.queues.front().is_some() || self.checked.is_some() || self.waiting.has_left();
+        let is_at_work = self.queues.front().is_some()
+            || self.checked.is_some()
+            || self.waiting.has_left()
+            || self.waiting.has_released();
         if is_at_work {
             return Some(0);
         }

@@ -41,6 +41,8 @@ pub(crate) struct Waiting<T> {
     by_id: HashMap<u64, Box<Entry<T>>>,
     by_connection: HashMap<ConnectionId, OfConnection>,
     closing: VecDeque<ConnectionId>,
+    /// Connections whose requests are let go, each with the number from which on they were held later.
+    released: VecDeque<(ConnectionId, u64)>,
     deadlines: BTreeSet<(u64, u64)>,
     next_id: u64,
 }
@@ -51,6 +53,7 @@ impl<T> Default for Waiting<T> {
             by_id: HashMap::new(),
             by_connection: HashMap::new(),
             closing: VecDeque::new(),
+            released: VecDeque::new(),
             deadlines: BTreeSet::new(),
             next_id: 0,
         }
@@ -138,6 +141,35 @@ impl<T> Waiting<T> {
             self.closing.pop_front();
         }
         None
+    }
+
+    /// Lets go what a connection waits for now.
+    pub(crate) fn release(&mut self, connection: ConnectionId) {
+        let has_any = self
+            .by_connection
+            .get(&connection)
+            .is_some_and(|of| !of.ids.is_empty());
+        if has_any {
+            self.released.push_back((connection, self.next_id));
+        }
+    }
+
+    /// One that is let go.
+    pub(crate) fn first_released(&mut self) -> Option<u64> {
+        while let Some((connection, end_id)) = self.released.front() {
+            let of_connection = self.by_connection.get(connection);
+            let first = of_connection.and_then(|of| of.ids.range(..end_id).next());
+            if let Some(id) = first {
+                return Some(*id);
+            }
+            self.released.pop_front();
+        }
+        None
+    }
+
+    /// Whether something is let go.
+    pub(crate) fn has_released(&self) -> bool {
+        !self.released.is_empty()
     }
 
     /// Whether a closed connection has left something.

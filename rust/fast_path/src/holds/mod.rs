@@ -207,6 +207,16 @@ impl Holds {
         None
     }
 
+    /// Lets go what a connection waits for now.
+    pub fn release(&mut self, connection: ConnectionId) {
+        self.held.release(connection);
+    }
+
+    /// Takes the next one that is let go.
+    pub fn next_released(&mut self, slice: &mut Slice) -> Option<Pull> {
+        self.held.next_released(slice)
+    }
+
     /// Takes the next pull whose time is over.
     pub fn next_due(&mut self, now_ms: u64, slice: &mut Slice) -> Option<Pull> {
         self.held.next_due(now_ms, slice)

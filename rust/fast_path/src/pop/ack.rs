@@ -1,6 +1,7 @@
 //! Acknowledgements, one or many, and changes of the invisible time: the official checks in the
 //! official order (`AckMessageProcessor`, `ChangeInvisibleTimeProcessor`).
 
+use mqcore_access::{Actions, Resource};
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::store::Store;
@@ -115,6 +116,14 @@ impl AckProcessor<'_> {
             cx.connections
                 .reply(&request_context, head, |_fields| Ok(()));
             return Ok(());
+        }
+        if let Some(further) = cx.further(request) {
+            let pairs = acks.iter().flat_map(|ack| {
+                let topic = normal_topic(&ack.topic, &ack.group);
+                let topic = Resource::topic(topic, Actions::SUB);
+                [topic, (Resource::group(&ack.group), Actions::SUB)]
+            });
+            cx.permit(&request_context, &further, pairs)?;
         }
         if cx.waits_for_log(WRITES_MAX_BYTES) {
             return Err(Stop::Defer);

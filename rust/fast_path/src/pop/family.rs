@@ -150,6 +150,12 @@ impl Pops {
         self.notification.notices.close(connection);
     }
 
+    /// Lets go what a connection waits for now.
+    pub(crate) fn release(&mut self, connection: ConnectionId) {
+        self.pop.polling.polls.release(connection);
+        self.notification.notices.release(connection);
+    }
+
     /// Takes out what closed connections have left.
     pub(crate) fn forget_left(&mut self, slice: &mut Slice) {
         self.pop.polling.polls.forget_left(slice);

@@ -169,6 +169,11 @@ impl NotificationProcessor {
     /// The next question to be asked again.
     fn next(&mut self, now_ms: u64, slice: &mut Slice) -> Option<Notice> {
         let notices = &mut self.notices;
+        if let Some(mut notice) = notices.next_released(slice) {
+            // It does not wait again.
+            notice.poll_ms = 0;
+            return Some(notice);
+        }
         notices
             .next_woken(slice)
             .or_else(|| notices.next_due(now_ms, slice))

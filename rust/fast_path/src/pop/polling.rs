@@ -77,6 +77,11 @@ impl PopLongPolling {
             self.later.push_back(pop);
         }
         let mut slice = Slice::new(POPS_WORK);
+        while let Some(mut pop) = self.polls.next_released(&mut slice) {
+            // It does not wait again.
+            pop.poll_ms = 0;
+            self.later.push_back(pop);
+        }
         while let Some(pop) = self.polls.next_due(due_ms, &mut slice) {
             self.later.push_back(pop);
         }

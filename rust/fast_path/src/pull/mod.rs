@@ -402,6 +402,9 @@ impl PullProcessor {
         due_ms: u64,
     ) -> bool {
         let mut slice = Slice::new(DUE_WORK);
+        while let Some(pull) = self.holds.next_released(&mut slice) {
+            self.run_held(cx, pull, &mut slice);
+        }
         while let Some(pull) = self.holds.next_due(due_ms, &mut slice) {
             self.run_held(cx, pull, &mut slice);
         }

@@ -1,5 +1,6 @@
 //! An end of a transaction, while its half message is read. Data alone.
 
+use crate::gate::Further;
 use crate::request_context::RequestContext;
 use crate::requests::Decision;
 
@@ -14,4 +15,6 @@ pub struct Ending {
     pub(crate) group: Box<str>,
     pub(crate) is_answer: bool,
     pub(crate) stored: usize,
+    /// Who has to be asked for the topic of the half message.
+    pub(crate) further: Option<Further>,
 }

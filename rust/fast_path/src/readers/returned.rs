@@ -1,5 +1,6 @@
 //! A message that its consumer sends back, while its record is read. Data alone.
 
+use crate::gate::Further;
 use crate::request_context::RequestContext;
 
 /// A message that is sent back, owned: its record may have to be read from the disk first.
@@ -15,4 +16,6 @@ pub struct Returned {
     pub(crate) delay_level: i32,
     /// How often it may be consumed again.
     pub(crate) max_reconsume_times: i32,
+    /// Who has to be asked for the topic that it was read from.
+    pub(crate) further: Option<Further>,
 }

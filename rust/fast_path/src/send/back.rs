@@ -1,6 +1,7 @@
 //! Messages that their consumer sends back: to the retry topic of the group, delayed, or to its dead
 //! letters (`SendMessageProcessor.asyncConsumerSendMsgBack`).
 
+use mqcore_access::{Actions, Resource};
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
@@ -82,6 +83,7 @@ fn send_back<D: Disk, C: Clock>(
         group: back.group.into(),
         delay_level: back.delay_level,
         max_reconsume_times: own.unwrap_or(group.max_retries),
+        further: cx.further(request),
     };
     match cx.record_if_hot(physical_offset) {
         Ok(Some(record)) => put_back(cx, delivery, (&returned, how), &record),
@@ -133,6 +135,12 @@ fn put_back<D: Disk, C: Clock>(
     let view = view.map_err(|_bad| not_found(returned))?;
     if view.physical_offset.cast_unsigned() != returned.physical_offset {
         return Err(not_found(returned).into());
+    }
+    if let Some(further) = &returned.further {
+        // Else any message could be had by sending it back to a group of one's own.
+        let topic = std::str::from_utf8(view.topic).map_err(|_bad| not_found(returned))?;
+        let pair = Resource::topic(topic, Actions::SUB);
+        cx.permit(&returned.request_context, further, [pair])?;
     }
     let is_dead = view.reconsume_times >= returned.max_reconsume_times || returned.delay_level < 0;
     let prefix = if is_dead {

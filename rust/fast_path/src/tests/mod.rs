@@ -27,6 +27,7 @@ use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::delivery::Delivery;
 use crate::filtering::MessageFilters;
+use crate::gate::Gate;
 use crate::policy::{Group, Policy, Topic};
 use crate::readers::Readers;
 use crate::request_context::ConnectionId;
@@ -45,6 +46,7 @@ struct Surroundings {
     connections: Connections<TwinDisk>,
     readers: Readers<TwinDisk, ManualClock>,
     filters: MessageFilters,
+    gate: Gate,
     offsets: Arc<ConsumerOffsets>,
     delivery: Delivery<TwinDisk>,
     client: ConnectionId,
@@ -80,6 +82,7 @@ impl Surroundings {
             policy,
             connections,
             filters: MessageFilters::default(),
+            gate: Gate::default(),
             offsets: Arc::default(),
             delivery: Delivery::new(),
             client,
@@ -97,6 +100,7 @@ impl Surroundings {
             connections: &mut self.connections,
             readers: &mut self.readers,
             filters: &mut self.filters,
+            gate: &self.gate,
             now_ms: self.now_ms,
             has_deferred: self.has_deferred,
         };

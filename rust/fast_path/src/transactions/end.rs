@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use mqcore_access::{Actions, Resource};
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
@@ -90,6 +91,7 @@ impl EndTransactionProcessor {
             group: end.group.into(),
             is_answer: end.is_answer,
             stored: end.stored,
+            further: cx.further(request),
         };
         match cx.record_if_hot(physical_offset) {
             Ok(Some(record)) => self.end_half(cx, delivery, &ending, &record),
@@ -131,6 +133,7 @@ impl EndTransactionProcessor {
         let view = view.filter(|view| view.topic == HALF_TOPIC.as_bytes());
         let view = view.ok_or_else(refusals::no_half_message)?;
         check_end(cx, ending, &view)?;
+        check_topic(cx, ending, &view)?;
         let known = half::known(&view);
         let ends = Arc::clone(&self.ends);
         let mut remembered = ends.of_half(known);
@@ -347,6 +350,20 @@ fn note_rules(broker: &Broker) -> OpMessageRules {
         bytes_max: broker.transactions.note_bytes_max,
         interval_ms: broker.transactions.note_interval_ms,
     }
+}
+
+/// Whether the user may send to the topic of the half message, whatever the request says that it is.
+fn check_topic<D: Disk, C: Clock>(
+    cx: &Context<'_, D, C>,
+    ending: &Ending,
+    view: &RecordView<'_>,
+) -> std::result::Result<(), Refused> {
+    let Some(further) = &ending.further else {
+        return Ok(());
+    };
+    let (topic, _queue) = half::meant_for(view).ok_or_else(refusals::no_half_message)?;
+    let pair = Resource::topic(topic, Actions::PUB);
+    cx.permit(&ending.request_context, further, [pair])
 }
 
 /// `rejectCommitOrRollback`, `checkPrepareMessage`.

@@ -250,6 +250,16 @@ impl<T: Waits> Polls<T> {
         None
     }
 
+    /// Lets go what a connection waits for now.
+    pub fn release(&mut self, connection: ConnectionId) {
+        self.held.release(connection);
+    }
+
+    /// Takes the next one that is let go.
+    pub fn next_released(&mut self, slice: &mut Slice) -> Option<T> {
+        self.held.next_released(slice)
+    }
+
     /// Takes the next one whose time is over.
     pub fn next_due(&mut self, now_ms: u64, slice: &mut Slice) -> Option<T> {
         self.held.next_due(now_ms, slice)
