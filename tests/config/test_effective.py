@@ -51,7 +51,6 @@ def test_everything_wrong_is_reported_at_once() -> None:
     [
         ("duplicationEnable", "true"),
         ("aclEnable", "true"),
-        ("authenticationEnabled", "true"),
         ("storeType", "defaultRocksDB"),
         ("configManagerVersion", "v2"),
         ("popConsumerKVServiceEnable", "true"),

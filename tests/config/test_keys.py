@@ -11,17 +11,17 @@ from mqcore.config.settings import (
     NamesrvSettings,
     key_fields,
 )
-from mqcore.config.typed import ListenerSettings
+from mqcore.config.typed import AccessSettings, ListenerSettings
 from mqcore.config.values import parsed
 
-TABLES = ("broker", "store", "own", "server", "auth", "namesrv", "controller")
+TABLES = ("broker", "store", "own", "server", "auth", "access", "namesrv", "controller")
 
 
 def test_no_key_is_twice_in_one_program() -> None:
     for tables in (
-        ("broker", "store", "own", "server", "auth"),
-        ("namesrv", "server"),
-        ("controller", "server"),
+        ("broker", "store", "own", "server", "auth", "access"),
+        ("namesrv", "server", "auth", "access"),
+        ("controller", "server", "auth", "access"),
     ):
         names = [key.name for table in tables for key in table_keys(table)]
         assert len(names) == len(set(names))
@@ -45,14 +45,15 @@ def test_defaults_that_have_an_effect_are_values_of_their_kind() -> None:
 
 
 def test_an_honoured_key_has_a_setting_and_a_setting_an_honoured_key() -> None:
-    listener = set(key_fields(ListenerSettings).values())
+    shared = set(key_fields(ListenerSettings).values())
+    shared |= set(key_fields(AccessSettings).values())
     for program, kind, fate in (
         (Program.BROKER, BrokerSettings, Fate.BROKER),
         (Program.NAMESRV, NamesrvSettings, Fate.NAMESRV),
         (Program.CONTROLLER, ControllerSettings, Fate.CONTROLLER),
     ):
         keys = keys_of(program)
-        fields = set(key_fields(kind).values()) | listener
+        fields = set(key_fields(kind).values()) | shared
         assert all(keys[name].fate.is_honoured for name in fields)
         wanted = {key.name for key in keys.values() if key.fate in (fate, Fate.SERVER)}
         # The budget is checked, and files opened, before there are settings.

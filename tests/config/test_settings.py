@@ -33,11 +33,12 @@ def test_defaults_are_safe_and_official() -> None:
 
 
 def test_values_have_the_types_of_their_fields() -> None:
-    for settings in (broker_settings(), broker_settings().listener, namesrv_settings()):
+    broker = broker_settings()
+    for settings in (broker, broker.listener, broker.access, namesrv_settings()):
         hints = {each.name: each.type for each in dataclasses.fields(settings)}
         for name in hints:
             value = getattr(settings, name)
-            if name not in ("listener", "engine", "configuration"):
+            if name not in ("listener", "access", "engine", "configuration"):
                 assert isinstance(value, bool | int | str | Path | tuple), name
                 if name.endswith(("_ms", "_s", "_bytes", "_max", "port")):
                     assert type(value) is int, name

@@ -138,9 +138,21 @@ class Driver:
 
 
 @contextmanager
-def driving(version: str, properties: Mapping[str, str] | None = None) -> Iterator[Driver]:
-    """Starts a JVM with the clients of a release and ends it."""
+def driving(
+    version: str, properties: Mapping[str, str] | None = None, *, credentials: str = ""
+) -> Iterator[Driver]:
+    """Starts a JVM with the clients of a release and ends it.
+
+    Args:
+        version: The release.
+        properties: System properties of the JVM.
+        credentials: The content of `tools.yml`, which mqadmin signs with; empty for none.
+    """
     with tempfile.TemporaryDirectory(prefix="mqcore-drive-", ignore_cleanup_errors=True) as home:
+        if credentials:
+            conf = Path(home) / "conf"
+            conf.mkdir()
+            (conf / "tools.yml").write_text(credentials, encoding="utf-8")
         driver = Driver(official_release(version), Path(home), properties)
         try:
             yield driver

@@ -88,7 +88,7 @@ def test_no_key_is_listed_as_official_that_is_not(release: Official) -> None:
     # System properties, and keys of start-up code, not of the configuration classes.
     ours = [
         key.name
-        for table in ("broker", "store", "server", "auth", "namesrv", "controller")
+        for table in ("broker", "store", "server", "auth", "access", "namesrv", "controller")
         for key in table_keys(table)
         if default_of(key, release.version) is not None and not key.name.startswith("tls.")
     ]

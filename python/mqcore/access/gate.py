@@ -83,7 +83,9 @@ class ServerGate:
         if control is None or self._is_trusted(request):
             return
         try:
-            control.engine.check(request.command, link.peer_host, is_tls=link.is_tls)
+            request.command.user = control.engine.check(
+                request.command, link.peer_host, is_tls=link.is_tls
+            )
         except RefusedError as error:
             is_route = request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
             if is_route and control.signer_of(request.command) is not None:

@@ -7,7 +7,6 @@ file and no connection.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Final
 
 from mqcore.access.model import (
@@ -30,7 +29,6 @@ __all__ = ["ENTRIES_MAX", "USERS_MAX", "AccessTables"]
 # A table is replaced as a whole at each change: with so many that takes a tenth of a second.
 USERS_MAX: Final = 20_000
 ENTRIES_MAX: Final = 200_000
-_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,8 @@ class AccessTables:
         acls: Their policies by name.
     """
 
-    users: Mapping[str, User] = field(default=_EMPTY, repr=False)
-    acls: Mapping[str, Acl] = field(default=_EMPTY, repr=False)
+    users: Mapping[str, User] = field(default_factory=dict, repr=False)
+    acls: Mapping[str, Acl] = field(default_factory=dict, repr=False)
 
     @property
     def entries(self) -> int:

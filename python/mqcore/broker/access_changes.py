@@ -17,6 +17,7 @@ from mqcore.broker.table_followers import ACCESS
 from mqcore.errors import RefusedError
 from mqcore.native import Command
 from mqcore.remoting import Request, ResponseCode
+from mqcore.remoting.signing import SIGNING_FIELDS
 
 __all__ = ["AccessChanges"]
 
@@ -28,7 +29,6 @@ _FROM_SLAVE: Final = "mqcoreFromSlave"
 _TOOL_MS: Final = 60_000
 # Users that slaves have had made lately: more than a tool makes in a minute.
 _MADE_MAX: Final = 1_024
-_SIGNED: Final = frozenset({"AccessKey", "Signature", "SecurityToken", "OnsChannel"})
 
 
 class AccessChanges:
@@ -100,7 +100,7 @@ class AccessChanges:
         address = self._calls.address
         if not address:
             raise RefusedError("the master is not known", code=ResponseCode.SYSTEM_ERROR)
-        ext = {name: value for name, value in request.ext.items() if name not in _SIGNED}
+        ext = {name: value for name, value in request.ext.items() if name not in SIGNING_FIELDS}
         ext[_FROM_SLAVE] = "true"
         answer = await self._calls.ask(address, request.code, ext, request.body)
         return request.answer(answer.code, answer.remark, body=answer.body)

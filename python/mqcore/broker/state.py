@@ -139,6 +139,7 @@ class BrokerState:
         levels_ms = parse_levels(settings.delay_levels)
         directory = Path(settings.store_dir) / "config"
         access = AccessControl(settings.access, cluster=settings.cluster, directory=directory)
+        fast_path.set_access(access.engine)
         return cls(
             settings=settings,
             role=Role.of_settings(settings),

@@ -9,11 +9,13 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Credentials", "signed"]
+__all__ = ["SIGNING_FIELDS", "Credentials", "signed"]
 
 _SIGNATURE = "Signature"
 _ACCESS_KEY = "AccessKey"
 _SECURITY_TOKEN = "SecurityToken"
+# What a signature adds to a header: nothing of it goes on to somebody else.
+SIGNING_FIELDS = frozenset({_ACCESS_KEY, _SIGNATURE, _SECURITY_TOKEN, "OnsChannel"})
 
 
 @dataclass(frozen=True, slots=True)

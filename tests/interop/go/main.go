@@ -93,12 +93,21 @@ func expect(times map[string]int, prefix string, each int) error {
 	return nil
 }
 
+// credentials are what requests are signed with; empty without the variables.
+func credentials() primitive.Credentials {
+	return primitive.Credentials{
+		AccessKey: os.Getenv("INTEROP_ACCESS_KEY"),
+		SecretKey: os.Getenv("INTEROP_SECRET_KEY"),
+	}
+}
+
 func started(namesrv, group string, selector producer.QueueSelector) (rocketmq.Producer, error) {
 	options := []producer.Option{
 		producer.WithNameServer([]string{namesrv}),
 		producer.WithGroupName(group),
 		producer.WithInstanceName(group),
 		producer.WithSendMsgTimeout(20 * time.Second),
+		producer.WithCredentials(credentials()),
 	}
 	if selector != nil {
 		options = append(options, producer.WithQueueSelector(selector))
@@ -140,6 +149,7 @@ func push(namesrv, group, instance, topic, tag string, g *got, failures int, opt
 		consumer.WithNameServer([]string{namesrv}),
 		consumer.WithGroupName(group),
 		consumer.WithInstance(instance),
+		consumer.WithCredentials(credentials()),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
 	c, err := rocketmq.NewPushConsumer(options...)
 	if err != nil {

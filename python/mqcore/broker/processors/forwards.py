@@ -13,6 +13,7 @@ from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import parse_object, queue_of_key, with_queue_keys
 from mqcore.native import Command
 from mqcore.remoting import Handler, Link, Request, RequestCode, ResponseCode
+from mqcore.remoting.signing import SIGNING_FIELDS
 
 # How long a client may take, as the official broker waits.
 _FORWARD_TIMEOUT_S: Final = 10.0
@@ -76,7 +77,9 @@ class Forwards:
                 code=ResponseCode.SYSTEM_ERROR,
             )
         try:
-            answer = await link.call(request.code, request.ext, body, timeout_s=_FORWARD_TIMEOUT_S)
+            # The signature is for us: the client could send it again.
+            ext = {name: x for name, x in request.ext.items() if name not in SIGNING_FIELDS}
+            answer = await link.call(request.code, ext, body, timeout_s=_FORWARD_TIMEOUT_S)
         except RemotingError as error:
             raise RefusedError(
                 f"consumer <{group}> <{client_id}> Timeout: {error.message}",

@@ -53,13 +53,19 @@ class MasterCalls:
         """Returns the connection to a master, if it is open."""
         return self._client.open_link(address)
 
-    async def ask(self, address: str, code: int, ext: Mapping[str, str] | None = None) -> Command:
+    async def ask(
+        self,
+        address: str,
+        code: int,
+        ext: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> Command:
         """Sends a request to a master; returns its answer, whatever its code.
 
         Raises:
             RemotingError: It did not answer.
         """
-        return await self._client.call(address, code, ext, timeout_s=_TIMEOUT_S)
+        return await self._client.call(address, code, ext, body, timeout_s=_TIMEOUT_S)
 
 
 def report_as(what: str) -> Callable[[Exception, int], None]:

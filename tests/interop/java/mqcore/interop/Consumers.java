@@ -17,6 +17,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -47,7 +48,8 @@ final class Consumers {
     List<?> push(Call call) throws Exception {
         Running run = new Running();
         DefaultMQPushConsumer consumer =
-            new DefaultMQPushConsumer(call.text("group"), call.flag("traced"), null);
+            new DefaultMQPushConsumer(call.text("group"), Keys.of(call),
+                new AllocateMessageQueueAveragely(), call.flag("traced"), null);
         consumer.setNamesrvAddr(call.text("namesrv"));
         consumer.setInstanceName(call.name);
         consumer.setPollNameServerInterval(call.number("poll_ms", Drive.POLL_MS));
