@@ -35,6 +35,12 @@ FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-
            tests/broker/test_hostile.py
 # Extra arguments for scripts/check.py: --all runs what passed already and has not changed, too.
 CHECK ?=
+# What is installed is named with its hashes: another file of the same version is refused.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+# Extra arguments for scripts/pins.py: --upgrade
+PINS  ?=
+# Built by cargo when first needed.
+CARGO_DENY = 0.20.2
 # Extra arguments for pytest, for example: make test PYTEST=--without-java
 PYTEST ?=
 
@@ -50,7 +56,7 @@ WHEELS       := target/wheels
 PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel check demo demo-console demo-store test test-all rust-programs listed pytest interop browser screenshots spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash simulate faults faults-one faults-other switches fmt clean
+.PHONY: help setup wheel check demo demo-console demo-store test test-all rust-programs listed pytest interop browser screenshots spark bench bench-peers bench-serial bench-scale lint tidy docs deny pins advisories sbom dist reproducible fuzz crash simulate faults faults-one faults-other switches fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +67,7 @@ setup: $(BUILT_STAMP) ## Create .venv, install the tools, build the extension (r
 $(TOOLS_STAMP): requirements/dev.txt requirements/docs.txt scripts/prerequisites.sh
 	@scripts/prerequisites.sh $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt -r requirements/docs.txt
+	@$(PIP_INSTALL) -r requirements/dev.txt -r requirements/docs.txt
 	@touch $@
 
 # Everything is compiled once for `make test`: it needs the wheel, and uses the extension of it.
@@ -124,12 +130,12 @@ interop: setup ## The official clients, tools and brokers in every version, long
 
 browser: setup ## Journeys through the console in a headless Chromium (MQCORE_SCREENSHOTS=DIR keeps pictures)
 	@test -x "$$(command -v chromium)" || { echo "chromium is needed, such as: apt-get install chromium"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/browser.txt
+	@$(PIP_INSTALL) -r requirements/browser.txt
 	@$(BIN)/pytest tests/console/test_browser.py $(PYTEST)
 
 screenshots: setup ## Pictures of the console for the docs, taken anew in a headless Chromium
 	@test -x "$$(command -v chromium)" || { echo "chromium is needed, such as: apt-get install chromium"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/browser.txt
+	@$(PIP_INSTALL) -r requirements/browser.txt
 	@$(BIN)/python scripts/screenshots.py
 
 spark: setup ## Spark: all of it, with a cluster of real processes, longer than in make test
@@ -140,7 +146,7 @@ bench: setup ## Measure, next to the limits of this machine; writes benches/resu
 
 bench-peers: setup ## Beside the official brokers, from Maven jars, under the same load (MQCORE_BENCH=quick: short)
 	@cargo build --locked --release --quiet -p mqcore-load
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/peers.txt
+	@$(PIP_INSTALL) -r requirements/peers.txt
 	@$(BIN)/python benches/peers.py
 
 bench-serial: setup ## What a request does under locks and in the interpreter, and what that allows on more cores
@@ -177,9 +183,35 @@ docs: setup ## Build the book into target/book: guide, reference, rustdoc, pages
 	@$(BIN)/python scripts/book/check_site.py target/book
 	@echo "target/book/index.html"
 
-deny: ## cargo-deny over deny.toml; builds cargo-deny into .cache the first time (minutes)
-	@test -x $(CACHE)/bin/cargo-deny || cargo install cargo-deny --locked --root $(CACHE)
+deny: $(CACHE)/bin/cargo-deny ## cargo-deny over deny.toml; builds cargo-deny into .cache the first time (minutes)
 	@$(CACHE)/bin/cargo-deny check licenses bans sources
+
+$(CACHE)/bin/cargo-deny:
+	@cargo install cargo-deny --version $(CARGO_DENY) --locked --root $(CACHE)
+
+pins: $(TOOLS_STAMP) ## Renew versions and hashes in requirements/*.txt from *.in (PINS=--upgrade: the newest)
+	@$(PIP_INSTALL) -r requirements/pins.txt
+	@$(BIN)/python scripts/pins.py $(PINS)
+
+# In an environment of its own: what it needs must not change what is tested.
+advisories: $(CACHE)/bin/cargo-deny ## Known faults of crates and packages, asked of their databases; no build runs it
+	@test -x $(CACHE)/advisories/bin/python || $(PYTHON) -m venv $(CACHE)/advisories
+	@$(CACHE)/advisories/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r requirements/advisories.txt
+	@$(CACHE)/bin/cargo-deny check advisories; crates=$$?; \
+		$(CACHE)/advisories/bin/pip-audit --require-hashes --disable-pip --progress-spinner=off \
+		-r requirements/dev.txt -r requirements/docs.txt; packages=$$?; exit $$((crates || packages))
+
+sbom: ## The bill of materials of the wheel, CycloneDX, as target/mqcore.cdx.json
+	@$(PYTHON) scripts/sbom.py target/mqcore.cdx.json
+	@echo target/mqcore.cdx.json
+
+dist: $(TOOLS_STAMP) ## What is released, as target/dist: the wheel, its bill of materials, SHA256SUMS
+	@$(BIN)/python scripts/dist.py target/dist
+	@cat target/dist/SHA256SUMS
+
+reproducible: $(TOOLS_STAMP) ## Build what is released twice, in two folders, and compare the bytes
+	@$(BIN)/python scripts/dist.py --twice
 
 fuzz: setup ## Bad bytes into every decoder and into live ports, for minutes
 	@$(FUZZ)
