@@ -10,6 +10,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod agenda;
 mod copying;
 mod count;
 mod dice;

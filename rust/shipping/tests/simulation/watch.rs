@@ -70,20 +70,22 @@ impl World {
 
     /// What a slave's log has grown by.
     fn watch_log(&mut self, node: usize) -> Checked {
-        let Some(store) = self.nodes[node].store().cloned() else {
+        let Some(store) = self.nodes[node].store() else {
             return Ok(());
         };
-        let (start, end) = (store.replica().extent().start, store.replica().appended());
-        let promise = &self.ledger.promises[node];
-        if promise.end == 0 && start > 0 && !self.nodes[node].twin.is_stopped() {
-            self.count.begun_later += 1;
-            self.ledger.begun(node, start)?;
+        let end = store.replica().appended();
+        if self.ledger.promises[node].end == 0 {
+            let start = store.replica().extent().start;
+            if start > 0 && !self.nodes[node].twin.is_stopped() {
+                self.count.begun_later += 1;
+                self.ledger.begun(node, start)?;
+            }
         }
         let from = self.ledger.promises[node].end;
         if end <= from {
             return Ok(());
         }
-        let bytes = log_bytes(&store, from, end);
+        let bytes = log_bytes(store, from, end);
         if self.nodes[node].twin.is_stopped() {
             return Ok(());
         }

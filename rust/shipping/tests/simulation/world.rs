@@ -2,13 +2,13 @@
 //! comes next, the seed what happens then; every event ends with a look at everything that it may have
 //! changed (`watch`).
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use mqcore_engine::store::Standby;
 use mqcore_record::{Host, Message};
 use mqcore_shipping::{Follower, Shipping, Slaves};
 
+use super::agenda::Agenda;
 use super::copying::Copying;
 use super::count::Count;
 use super::dice::Dice;
@@ -29,7 +29,7 @@ const HOST: Host = Host::V4 {
 };
 
 /// What is planned. A number of a node goes with the incarnation that it is planned for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Event {
     /// Bytes that `near` or the other end has written are due.
     Deliver { pair: Pair, is_near: bool },
@@ -57,8 +57,7 @@ pub(crate) struct World {
     pub(crate) flaw: Option<Flaw>,
     pub(crate) dice: Dice,
     pub(crate) now_ms: u64,
-    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    planned: u64,
+    agenda: Agenda<Event>,
     pub(crate) network: Network,
     pub(crate) nodes: Vec<Node>,
     /// Who is at the near end of each connection; `None`: a stranger.
@@ -88,8 +87,7 @@ impl World {
             flaw,
             dice: Dice::of(seed),
             now_ms: 0,
-            agenda: BinaryHeap::new(),
-            planned: 0,
+            agenda: Agenda::new(),
             network: Network::new(seed ^ 0x006e_6574_776f_726b),
             nodes: (0..replicas)
                 .map(|node| Node::new(&options, node))
@@ -133,9 +131,7 @@ impl World {
     }
 
     pub(crate) fn plan(&mut self, in_ms: u64, event: Event) {
-        self.planned += 1;
-        let at_ms = self.now_ms + in_ms;
-        self.agenda.push(Reverse((at_ms, self.planned, event)));
+        self.agenda.plan(self.now_ms + in_ms, event);
     }
 
     /// Plans a turn of a node, unless there is an earlier one.
@@ -152,7 +148,7 @@ impl World {
 
     /// The next event.
     pub(crate) fn step(&mut self) -> Checked {
-        let Some(Reverse((at_ms, _, event))) = self.agenda.pop() else {
+        let Some((at_ms, event)) = self.agenda.next() else {
             return Err("nothing is planned any more".to_owned());
         };
         self.now_ms = self.now_ms.max(at_ms);

@@ -111,14 +111,32 @@ impl Tree {
     /// `ENOTDIR` when a file is where a directory is needed.
     pub(super) fn find(&self, path: &Path) -> Result<Option<u64>, i32> {
         let mut at = ROOT;
-        for name in steps(path) {
-            let names = self.names(at).ok_or(libc::ENOTDIR)?;
-            match names.get(name.as_ref()) {
-                Some(inode) => at = *inode,
+        let is_up = |component| component == Component::ParentDir;
+        if path.components().any(is_up) {
+            for name in steps(path) {
+                match self.step(at, &name)? {
+                    Some(inode) => at = inode,
+                    None => return Ok(None),
+                }
+            }
+            return Ok(Some(at));
+        }
+        // Most calls have such a path: no name is copied.
+        for component in path.components() {
+            let Component::Normal(name) = component else {
+                continue;
+            };
+            match self.step(at, &name.to_string_lossy())? {
+                Some(inode) => at = inode,
                 None => return Ok(None),
             }
         }
         Ok(Some(at))
+    }
+
+    fn step(&self, dir: u64, name: &str) -> Result<Option<u64>, i32> {
+        let names = self.names(dir).ok_or(libc::ENOTDIR)?;
+        Ok(names.get(name).copied())
     }
 
     /// The directory of the path, which must exist, and the last name.

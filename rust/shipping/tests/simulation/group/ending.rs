@@ -1,6 +1,7 @@
 //! The end of a history of a group: faults stop, everything heals, a master is there, every broker comes into
 //! the set, all delayed messages are delivered; then all logs and queues are compared whole.
 
+use mqcore_replica::EpochEntry;
 use mqcore_replica::controller::{AskedBy, Code};
 
 use super::node::Role;
@@ -147,8 +148,38 @@ impl World {
             self.count.given_up += 1;
             self.ledger.give_up(broker);
         }
+        self.give_up_other_epochs(broker);
         self.held(leader, AskedBy::Administrator(id), true)
             .map(|_| ())
+    }
+
+    /// Others are cut where masters have written to their logs that did not write to that of `broker`, which is
+    /// to lead although it may lack something. Its log may be the same there by chance: two masters deliver a
+    /// delayed message each, and give it the time of the last message before, because their clocks lag.
+    pub(crate) fn give_up_other_epochs(&mut self, broker: usize) {
+        let entries_of = |node: usize| {
+            let opened = self.nodes[node].opened()?;
+            Some(opened.epochs.table().entries().to_vec())
+        };
+        let Some(own) = entries_of(broker) else {
+            return;
+        };
+        for other in (0..self.nodes.len()).filter(|other| *other != broker) {
+            let Some(others) = entries_of(other) else {
+                continue;
+            };
+            let Some(last) = own.iter().rev().find(|entry| others.contains(entry)) else {
+                continue;
+            };
+            let end_of = |node: usize, entries: &[EpochEntry]| {
+                let next = entries.iter().find(|entry| entry.epoch > last.epoch);
+                next.map_or(self.ledger.copies[node].end(), |next| next.start)
+            };
+            let from = end_of(broker, &own).min(end_of(other, &others));
+            if from < self.ledger.promised_end() {
+                self.ledger.give_up_of(other, from);
+            }
+        }
     }
 
     /// A log that has nothing in common with its master's, or that asks for what its master has removed, is

@@ -377,12 +377,20 @@ impl Ledger {
         self.offsets.retain(|_, at| *at < end);
         for copy in &mut self.copies {
             copy.agrees = copy.agrees.min(end);
-            if copy.end() > end {
-                let before = copy.forgiven_from.unwrap_or(end);
-                copy.forgiven_from = Some(before.min(end));
-            }
+        }
+        for other in 0..self.copies.len() {
+            self.give_up_of(other, end);
         }
         self.copies[broker].forgiven_from = None;
+    }
+
+    /// What a broker holds from `from` on is given up; the same may be promised there by another one.
+    pub(crate) fn give_up_of(&mut self, broker: usize, from: u64) {
+        let copy = &mut self.copies[broker];
+        if copy.end() > from {
+            let before = copy.forgiven_from.unwrap_or(from);
+            copy.forgiven_from = Some(before.min(from));
+        }
     }
 
     /// Looks at the end that all logs are one, whole, and have all that is promised; the bodies in it, by

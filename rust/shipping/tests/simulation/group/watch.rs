@@ -255,6 +255,7 @@ impl World {
             return Ok(());
         }
         let (agrees, end) = (copy.agrees, self.ledger.promised_end());
+        self.give_up_other_epochs(broker);
         if agrees >= end {
             return Ok(());
         }

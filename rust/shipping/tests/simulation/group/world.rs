@@ -2,8 +2,7 @@
 //! The agenda decides what comes next, the seed what happens then; every event ends with a look at everything
 //! that it may have changed (`watch`).
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use super::clients::Clients;
 use super::controllers::Controllers;
@@ -13,6 +12,7 @@ use super::ledger::Ledger;
 use super::letters::{Letter, Letters, Party};
 use super::node::Node;
 use super::options::Options;
+use crate::agenda::Agenda;
 use crate::dice::Dice;
 use crate::ledger::{Checked, demand};
 use crate::network::{Network, Pair, Side};
@@ -21,7 +21,7 @@ use crate::trace::Trace;
 use crate::watch::Reports;
 
 /// What is planned. A broker goes with the process, or the open of its store, that it is planned for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Event {
     /// Bytes that `near` or the other end has written are due.
     Deliver { pair: Pair, is_near: bool },
@@ -74,8 +74,7 @@ pub(crate) struct World {
     pub(crate) flaw: Option<Flaw>,
     pub(crate) dice: Dice,
     pub(crate) now_ms: u64,
-    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    planned: u64,
+    agenda: Agenda<Event>,
     pub(crate) network: Network,
     pub(crate) letters: Letters,
     pub(crate) nodes: Vec<Node>,
@@ -111,8 +110,7 @@ impl World {
             flaw,
             dice: Dice::of(seed ^ 0x6772_6f75),
             now_ms: 0,
-            agenda: BinaryHeap::new(),
-            planned: 0,
+            agenda: Agenda::new(),
             network: Network::new(seed ^ 0x006e_6574_776f_726b),
             letters: Letters::default(),
             nodes: (0..options.brokers)
@@ -165,9 +163,7 @@ impl World {
     }
 
     pub(crate) fn plan(&mut self, in_ms: u64, event: Event) {
-        self.planned += 1;
-        let at_ms = self.now_ms + in_ms;
-        self.agenda.push(Reverse((at_ms, self.planned, event)));
+        self.agenda.plan(self.now_ms + in_ms, event);
     }
 
     /// Plans a turn of a broker, unless there is an earlier one.
@@ -211,7 +207,7 @@ impl World {
 
     /// The next event.
     pub(crate) fn step(&mut self) -> Checked {
-        let Some(Reverse((at_ms, _, event))) = self.agenda.pop() else {
+        let Some((at_ms, event)) = self.agenda.next() else {
             return Err("nothing is planned any more".to_owned());
         };
         self.now_ms = self.now_ms.max(at_ms);
