@@ -83,6 +83,10 @@ class BrokerConnection(FastPathProtocol):
         self.link.limit_unsent(self._hub.limits.out_high_bytes if self.link.is_tls else 0)
         self._hub.join(self.link)
 
+    def principal_of(self, transport: asyncio.Transport) -> str:
+        """Returns the user that the certificate of the client names; "" for nobody."""
+        return self._hub.certificate_name(transport)
+
     def connection_lost(self, error: Exception | None) -> None:
         """Forgets everything that waited for this connection."""
         super().connection_lost(error)
