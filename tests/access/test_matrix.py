@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from access_control import REFUSED, Guarded, guarded, send_fields
+from access_control import REFUSED, ROOT, Guarded, guarded, send_fields
 from loops import run_on
+from mqcore.model.message_ids import parse_offset_id
 from mqcore.model.relaxed_json import compact
 from mqcore.remoting import (
     RULES,
@@ -143,11 +144,11 @@ def test_every_request_is_served_to_who_may_and_refused_to_all_others(
 
     async def run() -> None:
         async with guarded(tmp_path) as broker:
-            message_id = await prepared(broker)
+            known = await prepared(broker)
             nobody = await broker.user("nobody")
             faults = []
             for code in codes:
-                ext = _NAMES | _OTHERS | {"msgId": message_id}
+                ext = _NAMES | _OTHERS | known
                 body = _BODIES[code][0] if code in _BODIES else None
                 request = (ext, b"" if body is None else compact(body))
                 faults += await faults_of(broker, code, request, nobody)
@@ -156,8 +157,8 @@ def test_every_request_is_served_to_who_may_and_refused_to_all_others(
     run_on("uvloop", run())
 
 
-async def prepared(broker: Guarded) -> str:
-    """Makes a topic with a message at the beginning of the log; returns the message's id."""
+async def prepared(broker: Guarded) -> dict[str, object]:
+    """Makes a topic with a message at the log's beginning and a half one; returns their fields."""
     ext = {
         "topic": "t",
         "defaultTopic": "TBW102",
@@ -169,13 +170,18 @@ async def prepared(broker: Guarded) -> str:
         "order": False,
     }
     await broker.done(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
-    answer = await broker.live.call(0)
-    assert answer.code == REFUSED
-    sent = await broker.ask(ROOT_, RequestCode.SEND_MESSAGE_V2, send_fields("t"), b"x")
-    return sent.ext["msgId"]
-
-
-ROOT_ = Credentials("root", "root-secret")
+    sent = await broker.ask(ROOT, RequestCode.SEND_MESSAGE_V2, send_fields("t"), b"x")
+    half = {"f": 4, "i": "TRAN_MSG\x01true\x02PGROUP\x01pg\x02"}
+    put = await broker.ask(ROOT, RequestCode.SEND_MESSAGE_V2, send_fields("t") | half, b"x")
+    named = parse_offset_id(put.ext["msgId"])
+    assert named is not None
+    return {
+        "msgId": sent.ext["msgId"],
+        "producerGroup": "pg",
+        "commitLogOffset": named.physical_offset,
+        "tranStateTableOffset": 0,
+        "commitOrRollback": 8,
+    }
 
 
 async def faults_of(

@@ -64,7 +64,7 @@ def test_routes_are_answered_to_who_may_use_the_topic(tmp_path: Path) -> None:
             assert (await route(client, address, None, "t")).code == REFUSED
             wrong = Credentials("app", "another")
             assert (await route(client, address, wrong, "t")).code == REFUSED
-            # There is no such topic here: whose route is not told has the same answer.
+            # There is no such topic here: whose route is not given has the same answer.
             known = await route(client, address, _APP, "t")
             other = await route(client, address, _APP, "other")
             assert known.code == other.code == ResponseCode.TOPIC_NOT_EXIST

@@ -86,7 +86,7 @@ def test_a_slave_lets_its_master_make_a_change_and_takes_one_that_is_made_for_do
     run_on("uvloop", run())
 
 
-def test_a_slave_without_credentials_takes_nothing_and_says_so(tmp_path: Path) -> None:
+def test_a_slave_without_credentials_takes_nothing(tmp_path: Path) -> None:
     async def run() -> None:
         async with name_server(tmp_path) as names:
             keys = {"namesrvAddr": names}

@@ -19,7 +19,7 @@ def test_rules_that_ask_nobody_are_the_ones_with_a_reason() -> None:
     assert {code for code, rule in RULES.items() if rule == "any"} == {46, 106}
 
 
-def test_bodies_are_looked_at_where_the_rule_says_so() -> None:
+def test_bodies_are_looked_at_where_the_rule_has_it() -> None:
     asked = {code for code, rule in RULES.items() if rule.split(", ")[-1] == BODY}
     assert BODY_PAIRS.keys() <= asked
 

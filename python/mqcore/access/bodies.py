@@ -1,6 +1,6 @@
 """What a request needs that its header does not have: topics and groups of its body.
 
-`BODY_PAIRS` has a function for each code whose rule says `body` and whose body has all of it; what
+`BODY_PAIRS` has a function for each code whose rule has `body` and whose body has all of it; what
 is in the store is the broker's (`mqcore.broker.access_pairs`). A pair is a resource and the actions
 of which one must be allowed, as the engine takes them. Pure: a body that cannot be read has no
 pair, and its handler refuses it.

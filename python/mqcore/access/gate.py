@@ -89,7 +89,7 @@ class ServerGate:
         except RefusedError as error:
             is_route = request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
             if is_route and control.signer_of(request.command) is not None:
-                # Whether there is such a topic is not said either.
+                # Whether there is such a topic is not answered either.
                 topic = request.ext.get("topic", "")
                 raise RefusedError(
                     f"{_NO_ROUTE}{topic}", code=ResponseCode.TOPIC_NOT_EXIST

@@ -1,6 +1,6 @@
-"""What settings say of access control: users made at the start, own credentials, provider names.
+"""What settings have of access control: users made at the start, own credentials, provider names.
 
-Refuses what would not be what it says. Knows no table in force.
+Refuses what would not be what it is called. Knows no table in force.
 """
 
 import logging

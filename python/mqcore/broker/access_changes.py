@@ -23,7 +23,7 @@ __all__ = ["AccessChanges"]
 
 _log = logging.getLogger("mqcore.broker")
 
-# Says that a slave asks for what a tool has asked it for.
+# The mark of a slave that asks for what a tool has asked it for.
 _FROM_SLAVE: Final = "mqcoreFromSlave"
 # A tool that asks all brokers in turn comes to the master within this.
 _TOOL_MS: Final = 60_000

@@ -1,7 +1,7 @@
 """What a request needs that neither header nor body has: the topic of the message that it names.
 
-The message is read, and the topic that it was sent to counts, whatever the header says. With
-`BODY_PAIRS`, and those that the fast path looks at itself, these are all codes whose rule says
+The message is read, and the topic that it was sent to counts, whatever the header has. With
+`BODY_PAIRS`, and those that the fast path looks at itself, these are all codes whose rule has
 `body`: a difference ends the start. Reads the disk in threads; decides nothing.
 """
 
@@ -42,7 +42,7 @@ class StoredPairs:
         """Takes where to look.
 
         Raises:
-            RuntimeError: There is a code whose rule says `body`, and nobody who looks.
+            RuntimeError: There is a code whose rule has `body`, and nobody who looks.
         """
         self._state = state
         self.looks: dict[int, _Look] = {
@@ -72,8 +72,8 @@ class StoredPairs:
             return found.properties.get(_REAL_TOPIC, found.topic)
         return found.topic
 
-    async def _of_message(self, place: int | None, action: str) -> list[Pair]:
-        topic = None if place is None else await self._topic_at(place)
+    async def _of_message(self, offset: int | None, action: str) -> list[Pair]:
+        topic = None if offset is None else await self._topic_at(offset)
         return [] if topic is None else [topic_pair(topic, action)]
 
     async def _viewed(self, command: Command) -> list[Pair]:
@@ -82,11 +82,11 @@ class StoredPairs:
 
     async def _consumed(self, command: Command) -> list[Pair]:
         """309: the group must be allowed to read the message."""
-        return await self._of_message(_place(command), "Sub")
+        return await self._of_message(_offset_named(command), "Sub")
 
     async def _resumed(self, command: Command) -> list[Pair]:
         """323: Update of the topic that the half message is for."""
-        return await self._of_message(_place(command), "Update")
+        return await self._of_message(_offset_named(command), "Update")
 
     async def _stats(self, command: Command) -> list[Pair]:
         """208: Get of the topics that are named; without any the answer leaves topics out."""
@@ -122,6 +122,6 @@ def _number(command: Command, name: str) -> int | None:
     return int(text) if text.lstrip("-").isdecimal() and len(text) <= 20 else None
 
 
-def _place(command: Command) -> int | None:
+def _offset_named(command: Command) -> int | None:
     parsed = parse_offset_id(command.ext.get("msgId", ""))
     return None if parsed is None else parsed.physical_offset

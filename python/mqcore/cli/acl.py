@@ -238,7 +238,7 @@ def test(
     source: str,
     brokers: tuple[str, ...],
 ) -> None:
-    """Tell whether USER may do ACTION on RESOURCE, and which entry decides.
+    """Print whether USER may do ACTION on RESOURCE, and which entry decides.
 
     The exit code is 0 where it is allowed, 1 where it is not.
     """
@@ -247,8 +247,8 @@ def test(
     if cluster.as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
     else:
-        verdict = "allowed" if found["allowed"] else "refused"
-        click.echo(f"{verdict}: {found['why']}")
+        outcome = "allowed" if found["allowed"] else "refused"
+        click.echo(f"{outcome}: {found['why']}")
         for number, entry in enumerate(found["matched"]):
             mark = "->" if number == 0 else "  "
             where = ",".join(entry["sources"]) or "anywhere"
@@ -268,7 +268,7 @@ def test(
 @acl.command()
 @click.argument("code")
 def explain(code: str) -> None:
-    """Tell what a request needs: CODE is its number or its official name."""
+    """Print what a request needs: CODE is its number or its official name."""
     from mqcore.remoting.request_codes import RULES, OwnRequestCode, RequestCode
 
     names = {each.name.lower(): each for kind in (RequestCode, OwnRequestCode) for each in kind}

@@ -2,7 +2,7 @@
 
 Rules are data: the engine of access control reads them (`mqcore.native.Access`), the page of
 request codes shows them, and a code that a server answers and that has no rule ends the import of
-`request_codes`. What a rule may say:
+`request_codes`. What a rule may have:
 
 - `any`: a good signature of an enabled user is enough.
 - `super`: Super users alone.
