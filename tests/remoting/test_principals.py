@@ -206,9 +206,10 @@ def test_a_connection_has_the_name_of_its_certificate(loop: str, tmp_path: Path)
     trusted = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(trusted))
 
-    def issued(name: str, **more: str) -> Path:
+    def issued(name: str, organization: str | None = None) -> Path:
         path = tmp_path / f"{name}.pem"
-        found = authority.issue_cert(f"{name}.example", "127.0.0.1", **more)
+        hosts = (f"{name}.example", "127.0.0.1")
+        found = authority.issue_cert(*hosts, organization_name=organization)
         found.private_key_and_cert_chain_pem.write_to_path(str(path))
         return path
 
@@ -223,7 +224,7 @@ def test_a_connection_has_the_name_of_its_certificate(loop: str, tmp_path: Path)
         async with (
             served(tls=tls) as it,
             Client(tls=shows(issued("app"))) as named,
-            Client(tls=shows(issued("svc", organization_name="Services"))) as service,
+            Client(tls=shows(issued("svc", organization="Services"))) as service,
             Client(tls=shows(None)) as unnamed,
             Client() as plain,
         ):
