@@ -53,9 +53,9 @@ def sums(folder: Path) -> str:
 def _environment(source: Path, objects: Path) -> dict[str, str]:
     cargo = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
     # The most specific is the last: that one counts.
-    places = {cargo: "/cargo", str(source): "/mqcore", str(objects): "/objects"}
-    remapped = [f"--remap-path-prefix={path}={name}" for path, name in places.items()]
-    mapped = [f"-ffile-prefix-map={path}={name}" for path, name in places.items()]
+    prefixes = {cargo: "/cargo", str(source): "/mqcore", str(objects): "/objects"}
+    remapped = [f"--remap-path-prefix={path}={name}" for path, name in prefixes.items()]
+    mapped = [f"-ffile-prefix-map={path}={name}" for path, name in prefixes.items()]
     return {
         **os.environ,
         "SOURCE_DATE_EPOCH": _time_of_commit(),

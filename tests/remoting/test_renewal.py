@@ -80,10 +80,10 @@ def test_a_certificate_whose_key_is_not_there_yet_waits_for_it(
 
     run(work())
     lines = [each.message for each in caplog.records]
-    said = [each for each in lines if each.startswith("certificates of the listener")]
+    logged = [each for each in lines if each.startswith("certificates of the listener")]
     # Once each, whatever came in meanwhile.
-    assert len(said) == 2
-    assert "what they were before is used on" in said[0]
+    assert len(logged) == 2
+    assert "what they were before is used on" in logged[0]
 
 
 @pytest.mark.parametrize("fault", ["gone", "empty", "unreadable bytes"])
