@@ -14,9 +14,11 @@ from interop.processes import free_port
 from live_broker import Live, live
 from loops import run_on, until
 from mqcore.broker.consumer_offsets import ahead_of, changed_since
+from mqcore.broker.delays import DelayTable
 from mqcore.broker.replication.metadata import MetadataSync
 from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode, expect
+from mqcore.state_files import StateFile
 
 KEY = "T@g"
 
@@ -189,6 +191,37 @@ def test_tables_of_a_master_count_when_its_log_is_confirmed_here(tmp_path: Path)
             state.replicas.epochs = None
 
     run_on("asyncio", run())
+
+
+def test_deliveries_of_a_master_are_written_once_the_log_is_durable(tmp_path: Path) -> None:
+    """Else power loss takes what was delivered, and who is elected then never delivers it."""
+
+    async def run() -> None:
+        async with live(tmp_path / "b", flushIntervalCommitLog="3600000") as broker:
+            state, persistence = broker.broker.state, broker.broker._opened_persistence()
+            expect(await broker.send("T", b"x"), broker.address)
+            before = state.store.stats()
+            assert before.flushed < before.appended
+            text, path = b'{"offsetTable":{1:1}}', tmp_path / "b" / "config" / "delayOffset.json"
+            flushed_at_write: list[int] = []
+            write = persistence._delays._file.save
+
+            def save(content: bytes) -> None:
+                flushed_at_write.append(state.store.stats().flushed)
+                write(content)
+
+            cast("Any", persistence._delays._file).save = save
+            await persistence.follow_delays(text)
+            assert flushed_at_write[0] >= before.appended
+            assert StateFile(path).load(lambda content: _is_delivered(content, {1: 1}))
+
+    run_on("asyncio", run())
+
+
+def _is_delivered(content: bytes, offsets: dict[int, int]) -> None:
+    delays = DelayTable((1_000,), 0)
+    delays.load(content)
+    assert delays.offsets == offsets
 
 
 def test_offsets_of_a_member_wait_for_the_log_that_they_rest_on(tmp_path: Path) -> None:

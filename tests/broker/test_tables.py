@@ -264,6 +264,19 @@ def test_delay_offsets_survive_their_file_and_a_changed_level_table() -> None:
     assert fewer.offset(1) == 0
 
 
+def test_a_slave_is_no_farther_with_any_level_than_its_master() -> None:
+    """It was master, and what it had delivered of a level was lost with its log."""
+    delays = DelayTable((1_000, 5_000, 9_000), 0)
+    delays.load(b'{"offsetTable":{1:20,2:10,7:3}}')
+    master = DelayTable((1_000, 5_000, 9_000), 0)
+    master.delivered(2, 4, 0, 0)
+    delays.follow(master.text())
+    assert delays.offsets == {2: 4}
+    with pytest.raises(BadJsonError):
+        delays.follow(b'{"offsetTable":[]}')
+    assert delays.offsets == {2: 4}
+
+
 def test_counters_over_a_window() -> None:
     numbers = Statistics()
     for step in range(10):

@@ -266,7 +266,7 @@ class ConfigPersistence:
             StoreError: The log or the file cannot be written.
         """
         before = self._state.delays.offsets
-        self._state.delays.load(text)
+        self._state.delays.follow(text)
         if self._state.delays.offsets != before:
             # A slave takes them once the log has what was delivered, and it is confirmed.
             self._note_delays()

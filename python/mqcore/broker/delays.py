@@ -44,6 +44,13 @@ def parse_levels(text: str) -> tuple[int, ...]:
     return tuple(int(match[1]) * _UNITS_MS[match[2]] for match in found if match is not None)
 
 
+def _parsed(text: bytes) -> dict[str, object]:
+    found = parse_object(text)
+    if not isinstance(found.get("offsetTable", {}), dict):
+        raise BadJsonError("its offsetTable is no object")
+    return found
+
+
 @dataclass(slots=True)
 class _Level:
     offset: int = 0
@@ -74,9 +81,25 @@ class DelayTable:
         Raises:
             BadJsonError: It cannot be read; nothing was taken.
         """
-        found = parse_object(text)
-        if not isinstance(found.get("offsetTable", {}), dict):
-            raise BadJsonError("its offsetTable is no object")
+        self._take(_parsed(text))
+
+    def follow(self, text: bytes) -> None:
+        """Takes the `delayOffset.json` of a master, which may have delivered less than we have.
+
+        A level that it does not name is at its first message there. We may have delivered more of
+        it as master, and that was lost: whoever is elected next is to deliver it again.
+
+        Raises:
+            BadJsonError: It cannot be read; nothing was taken.
+        """
+        found = _parsed(text)
+        if "offsetTable" in found:
+            self._kept.clear()
+            for known in self._levels.values():
+                known.offset = 0
+        self._take(found)
+
+    def _take(self, found: Mapping[str, object]) -> None:
         for key, offset in as_dict(found.get("offsetTable")).items():
             level = as_int(key)
             known = self._levels.get(level)

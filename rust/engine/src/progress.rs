@@ -128,3 +128,18 @@ impl WakeDescriptor {
         poll(&mut one, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_is_raised_until_it_is_cleared() {
+        let wake = WakeDescriptor::new().unwrap();
+        assert!(!wake.is_raised());
+        wake.raise();
+        assert!(wake.is_raised() && wake.wait(Duration::ZERO));
+        wake.clear();
+        assert!(!wake.is_raised() && !wake.wait(Duration::ZERO));
+    }
+}

@@ -336,3 +336,21 @@ fn zero<D: Disk>(segment: &Segment<D>, from: u64, to: u64) -> Result<()> {
     }
     segment.file().sync_data()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_byte_that_is_used_is_found_in_any_block() {
+        let len = 3 * ZEROS_BYTES + 7;
+        assert_eq!(last_used(&vec![0; len]), None);
+        assert_eq!(last_used(&[]), None);
+        for at in [0, 6, 7, ZEROS_BYTES - 1, ZEROS_BYTES, len - 8, len - 1] {
+            let mut bytes = vec![0; len];
+            bytes[0] = 1;
+            bytes[at] = 1;
+            assert_eq!(last_used(&bytes), Some(at));
+        }
+    }
+}
