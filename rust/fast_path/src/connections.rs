@@ -43,6 +43,8 @@ pub struct Connection<D: Disk> {
     pub born_host: Host,
     /// The same as official remarks spell it.
     pub peer: Box<str>,
+    /// Whether its requests name where their clients are: a broker passes them on.
+    pub names_hosts: bool,
     /// The frame that has not come whole yet, and what came behind it while requests were not
     /// executed.
     pub half_frame: Vec<u8>,
@@ -162,6 +164,7 @@ impl<D: Disk> Connections<D> {
         let connection = Connection {
             born_host,
             peer: peer.into(),
+            names_hosts: false,
             half_frame: Vec::new(),
             half_since_ms: None,
             moved_bytes: 0,
@@ -175,6 +178,13 @@ impl<D: Disk> Connections<D> {
         };
         self.connections.insert(id, connection);
         id
+    }
+
+    /// The requests of a connection name where their clients are from now on.
+    pub fn let_name_hosts(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.names_hosts = true;
+        }
     }
 
     /// Counts requests that are to be answered; below zero: that many are somebody else's now.
@@ -217,6 +227,7 @@ impl<D: Disk> Connections<D> {
         if let Some(taken) = self.connections.get_mut(&id) {
             taken.moved_bytes = connection.moved_bytes;
             taken.has_asked = connection.has_asked;
+            taken.names_hosts = connection.names_hosts;
         }
         id
     }
