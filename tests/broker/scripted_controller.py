@@ -45,6 +45,8 @@ class ScriptedController:
         self.heard: list[Ask] = []
         # Whether sync-state sets stay what they are.
         self.is_frozen = False
+        # Whether it is one of mqcore, which refuses what was asked for before a fence.
+        self.fences = True
 
     def answer(self, ask: Ask) -> Answer | None:
         """Answers one request; None to a heartbeat."""
@@ -65,6 +67,7 @@ class ScriptedController:
             Purpose.ELECT: self._elect,
             Purpose.REPLICAS: self._replicas,
             Purpose.ALTER: self._alter,
+            Purpose.FENCE: self._fence,
         }[ask.purpose](ask)
 
     def die(self, broker_id: int) -> None:
@@ -169,6 +172,20 @@ class ScriptedController:
         found = self._with_master()
         ext = {name: text for name, text in found.ext.items() if name != "syncStateSetEpoch"}
         return Answer(0, "", ext, found.body)
+
+    def _fence(self, ask: Ask) -> Answer:
+        group = self.group
+        if not self.fences:
+            return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "unknown")
+        if int(ask.ext["masterBrokerId"]) != group.master:
+            return Answer(ResponseCode.CONTROLLER_INVALID_MASTER, "no master")
+        if int(ask.ext["masterEpoch"]) != group.epoch:
+            return Answer(ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH, "another epoch")
+        if int(ask.ext["syncStateSetEpoch"]) != group.members.epoch:
+            return Answer(ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH, "another set")
+        group.members = SyncStateSet.of(group.members.ids, group.members.epoch + 1)
+        ext = {"newSyncStateSetEpoch": str(group.members.epoch)}
+        return Answer(0, "", ext, group.members.body())
 
     def _alter(self, ask: Ask) -> Answer:
         group, wanted = self.group, SyncStateSet.parse(ask.body)

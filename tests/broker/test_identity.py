@@ -56,3 +56,13 @@ def test_an_identity_that_cannot_be_read_is_refused(text: str, tmp_path: Path) -
     (tmp_path / "brokerIdentity").write_text(text)
     with pytest.raises(ConfigurationError, match="brokerIdentity"):
         files_in(tmp_path).identity()
+
+
+def test_the_last_processes_are_kept_beside_the_id(tmp_path: Path) -> None:
+    files = files_in(tmp_path)
+    assert files.processes() == ()
+    for number in range(10):
+        files.keep_process(f"host:1;{number};ab")
+    assert files.processes() == tuple(f"host:1;{number};ab" for number in range(2, 10))
+    (tmp_path / "brokerIdentity-processes").write_bytes(b"\0\0\nhost:1;9;ab\n")
+    assert files.processes() == ("host:1;9;ab",)

@@ -6,6 +6,7 @@ from broker.scripted_controller import ScriptedController
 from broker.test_membership import STANDING, Life, running
 from mqcore.broker.replication.controller_messages import (
     Answer,
+    Ask,
     Member,
     Purpose,
     SyncStateSet,
@@ -13,6 +14,7 @@ from mqcore.broker.replication.controller_messages import (
 from mqcore.broker.replication.identity import Identity
 from mqcore.broker.replication.membership import Phase
 from mqcore.broker.replication.orders import ForgetIdentity
+from mqcore.model.controller_fields import CHECK_CODE, DECIDES, HOLDER, PROOFS
 from mqcore.model.relaxed_json import compact
 from mqcore.remoting import ResponseCode
 
@@ -82,6 +84,84 @@ def test_a_broker_that_moved_waits_until_it_is_known_that_nobody_is_where_it_was
     life.run(life.now_ms + 4_000)
     assert life.membership.rival == ""
     assert controller.group.addresses == {1: "host9:10911"}
+
+
+class Deciding(ScriptedController):
+    """A controller of mqcore: it knows the process of each broker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registering = Answer(0)
+
+    def _sets(self, ask: Ask) -> Answer:
+        found = super()._sets(ask)
+        return Answer(found.code, found.remark, {DECIDES: "true"}, found.body)
+
+    def _register(self, ask: Ask) -> Answer:
+        if self.registering.code != ResponseCode.SUCCESS:
+            return self.registering
+        return super()._register(ask)
+
+
+def process_of(controller: ScriptedController) -> Life:
+    """Returns a process that says which one it is, at an address of its own."""
+    life = rival_of(controller, 1)
+    life.membership.member = Member(
+        "c", "b", "host9:10911", began_ms=1, nonce="ab", proofs=("host1:10911;1001",)
+    )
+    return life
+
+
+def test_a_process_says_which_one_it_is_and_which_were_there_before() -> None:
+    controller = Deciding()
+    running(controller)
+    controller.die(1)
+    life = process_of(controller)
+    life.run(2_000)
+    (asked,) = (
+        ask for ask in controller.heard if ask.purpose is Purpose.REGISTER and ask.ext.get(PROOFS)
+    )
+    assert asked.ext[CHECK_CODE] == "host9:10911;1;ab"
+    assert asked.ext[PROOFS] == "host1:10911;1001"
+    looks = [ask for ask in controller.heard if ask.purpose is Purpose.REPLICAS]
+    assert looks == [] or looks[-1].ext[CHECK_CODE] == asked.ext[CHECK_CODE]
+
+
+def test_where_nobody_answers_the_controller_decides_and_nobody_waits_for_its_time_out() -> None:
+    controller = Deciding()
+    running(controller)
+    life = process_of(controller)
+    holder_asked(life, None)
+    controller.registering = Answer(ResponseCode.SYSTEM_BUSY, "known in a moment")
+    life.run(life.now_ms + 600)
+    assert controller.group.addresses == {1: "host1:10911"}
+    controller.registering = Answer(0)
+    life.run(life.now_ms + 600)
+    assert controller.group.addresses == {1: "host9:10911"}
+
+
+@pytest.mark.parametrize("purpose", [Purpose.REGISTER, Purpose.REPLICAS])
+def test_a_process_whose_id_another_one_has_asks_nothing_more(purpose: Purpose) -> None:
+    controller = Deciding()
+    running(controller)
+    controller.die(1)
+    life = process_of(controller)
+    refused = Answer(ResponseCode.CONTROLLER_BROKER_ID_INVALID, "it is alive", {HOLDER: "host1:1"})
+    if purpose is Purpose.REGISTER:
+        controller.registering = refused
+    life.run(2_000)
+    if purpose is Purpose.REPLICAS:
+        while life.membership.rival == "":
+            life.now_ms += 100
+            for ask in life.membership.due(life.now_ms, STANDING):
+                is_look = ask.purpose is purpose
+                found = refused if is_look else controller.answer(ask)
+                life.membership.answered(ask, found, life.now_ms)
+    assert life.membership.rival == "host1:1"
+    assert "it is alive" in life.membership.why
+    controller.heard.clear()
+    life.run(life.now_ms + 20_000)
+    assert controller.heard == []
 
 
 def test_a_broker_that_starts_again_in_the_set_keeps_its_id() -> None:

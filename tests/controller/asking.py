@@ -99,6 +99,12 @@ class Asked:
             1003, {**fields, "brokerAddress": address or address_of(broker_id), "invokeTime": 1}
         )
 
+    def claim(self, broker_id: int, check_code: str, proofs: str = "") -> Command:
+        """A process of mqcore registers with the id of a broker."""
+        fields = {"clusterName": CLUSTER, "brokerName": NAME, "brokerId": broker_id}
+        claim = {"registerCheckCode": check_code, "mqcoreCheckCodes": proofs}
+        return self.ask(1003, {**fields, "brokerAddress": check_code.partition(";")[0], **claim})
+
     def elect(self, broker_id: int = -1, *, designate: bool = False) -> Command:
         """Somebody wants a master."""
         fields = {"clusterName": CLUSTER, "brokerName": NAME, "brokerId": broker_id}

@@ -1,6 +1,6 @@
 """Who is taken for alive: heartbeats, ends of connections, time."""
 
-from mqcore.controller.liveness import BrokerKey, Heartbeat, Liveness
+from mqcore.controller.liveness import BrokerKey, Claim, Heartbeat, Holding, Liveness
 from mqcore.native import CandidateRow
 
 ONE = BrokerKey("c", "broker-a", 1)
@@ -79,3 +79,58 @@ def test_a_broker_cannot_be_alive_for_ever() -> None:
     liveness.heard(TWO, Heartbeat(timeout_ms=-5), "x", 6_000)
     assert liveness.is_alive(TWO, 6_001)
     assert not liveness.is_alive(TWO, 6_002)
+
+
+OTHER = Claim("host:2;7;ab", is_proven=False)
+PROVEN = Claim("host:2;7;cd", is_proven=True)
+# Behind the time in which who was not heard may come yet.
+LATER_MS = BEGAN_MS + 20_000
+
+
+def test_who_sends_heartbeats_after_a_claim_keeps_its_id() -> None:
+    for claim in (OTHER, PROVEN):
+        liveness = table()
+        liveness.heard(ONE, Heartbeat(), "x", LATER_MS)
+        assert liveness.holding(ONE, claim, LATER_MS + 100) is Holding.PERHAPS
+        # What waited in a socket is no sign of life.
+        liveness.heard(ONE, Heartbeat(), "x", LATER_MS + 150)
+        assert liveness.holding(ONE, claim, LATER_MS + 200) is Holding.PERHAPS
+        liveness.heard(ONE, Heartbeat(), "x", LATER_MS + 1_100)
+        assert liveness.holding(ONE, claim, LATER_MS + 1_100) is Holding.HELD
+
+
+def test_who_is_silent_loses_its_id_sooner_where_the_claim_is_proven() -> None:
+    liveness = table()
+    liveness.heard(ONE, Heartbeat(), "x", LATER_MS)
+    assert liveness.holding(ONE, OTHER, LATER_MS) is Holding.PERHAPS
+    assert liveness.holding(ONE, OTHER, LATER_MS + 10_000) is Holding.PERHAPS
+    assert liveness.holding(ONE, OTHER, LATER_MS + 10_001) is Holding.FREE
+    liveness = table()
+    liveness.heard(ONE, Heartbeat(), "x", LATER_MS)
+    assert liveness.holding(ONE, PROVEN, LATER_MS) is Holding.PERHAPS
+    assert liveness.holding(ONE, PROVEN, LATER_MS + 2_499) is Holding.PERHAPS
+    assert liveness.holding(ONE, PROVEN, LATER_MS + 2_500) is Holding.FREE
+
+
+def test_whose_connection_has_ended_holds_nothing() -> None:
+    liveness = table()
+    liveness.heard(ONE, Heartbeat(), "x", BEGAN_MS)
+    liveness.closed("x")
+    assert liveness.holding(ONE, OTHER, BEGAN_MS) is Holding.FREE
+
+
+def test_who_has_just_registered_holds_its_id_until_it_is_heard() -> None:
+    liveness = table()
+    liveness.registered(ONE, LATER_MS)
+    assert liveness.holding(ONE, OTHER, LATER_MS + 1) is Holding.PERHAPS
+    assert liveness.holding(ONE, OTHER, LATER_MS + 1_200) is Holding.FREE
+    liveness.heard(ONE, Heartbeat(), "x", LATER_MS + 100)
+    liveness.closed("x")
+    assert liveness.holding(ONE, OTHER, LATER_MS + 150) is Holding.FREE
+
+
+def test_who_was_not_heard_by_a_controller_that_has_just_begun_has_a_moment() -> None:
+    liveness = table()
+    assert liveness.holding(ONE, PROVEN, BEGAN_MS) is Holding.PERHAPS
+    assert liveness.holding(ONE, PROVEN, BEGAN_MS + 1_200) is Holding.FREE
+    assert table().holding(ONE, PROVEN, LATER_MS) is Holding.FREE

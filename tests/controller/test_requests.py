@@ -81,6 +81,67 @@ def test_a_set_is_altered_by_its_master_alone(tmp_path: Path) -> None:
         assert asked.ask(1001, {"brokerName": NAME}, b"nonsense").code == 2005
 
 
+def test_of_two_processes_with_one_id_the_second_is_refused_once_the_first_is_heard(
+    tmp_path: Path,
+) -> None:
+    with controlled(tmp_path) as asked:
+        assert asked.apply_id(1).code == 0
+        asked.now_ms += GRACE_MS
+        assert asked.claim(1, "one:1;5;aa").code == 0
+        # It has had no time to send a heartbeat.
+        assert asked.claim(1, "two:1;5;bb").code == 2
+        asked.heartbeat(1, registerCheckCode="one:1;5;aa")
+        asked.now_ms += 1_000
+        asked.heartbeat(1, registerCheckCode="one:1;5;aa")
+        refused = asked.claim(1, "two:1;5;bb")
+        assert refused.code == 2014
+        assert refused.ext == {"brokerAddress": "one:1"}
+        assert "the broker at one:1, which is alive" in (refused.remark or "")
+        assert asked.claim(1, "one:1;5;aa").code == 0
+        view = asked.node.view(NAME)
+        assert view is not None
+        assert view.replicas == {1: "one:1"}
+
+
+def test_a_process_whose_id_another_one_has_is_told_so_and_is_not_alive(tmp_path: Path) -> None:
+    with controlled(tmp_path) as asked:
+        asked.apply_id(1)
+        asked.now_ms += GRACE_MS
+        asked.claim(1, "one:1;5;aa")
+        asked.heartbeat(1, registerCheckCode="one:1;5;aa")
+        asked.elect(1)
+        # It is paused: the machine that the disk went to has what proves it.
+        assert asked.claim(1, "two:1;6;bb", "zero:1;1,one:1;5;aa").code == 2
+        asked.now_ms += 2_500
+        assert asked.claim(1, "two:1;6;bb", "zero:1;1,one:1;5;aa").code == 0
+        asked.heartbeat(1, registerCheckCode="one:1;5;aa", maxOffset=900)
+        assert asked.elect(-1).code == 2004, "the old process does not live"
+        look = {"brokerName": NAME, "brokerId": 1, "registerCheckCode": "one:1;5;aa"}
+        refused = asked.ask(1004, look)
+        assert refused.code == 2014
+        assert refused.ext == {"brokerAddress": "two:1"}
+        assert asked.ask(1004, look | {"registerCheckCode": "two:1;6;bb"}).code == 0
+        fields = {"masterBrokerId": 1, "masterEpoch": 1, "syncStateSetEpoch": 1}
+        assert asked.ask(1_480_007, {**look, **fields}).code == 2014
+        # One of RocketMQ says nothing of its process.
+        assert asked.ask(1004, {"brokerName": NAME}).code == 0
+
+
+def test_a_fence_refuses_what_was_asked_for_before(tmp_path: Path) -> None:
+    with controlled(tmp_path) as asked:
+        asked.joined(1)
+        asked.apply_id(2)
+        asked.heartbeat(2)
+        fields = {"brokerName": NAME, "masterBrokerId": 1, "masterEpoch": 1, "syncStateSetEpoch": 1}
+        assert asked.ask(1_480_007, {**fields, "masterBrokerId": 2}).code == 2002
+        answer = asked.ask(1_480_007, fields)
+        assert answer.ext == {"newSyncStateSetEpoch": "2"}
+        assert body_of(answer) == {"syncStateSet": [1], "syncStateSetEpoch": 2}
+        assert asked.alter(1, [1, 2], 1, 1).code == 2001
+        assert asked.ask(1_480_007, fields).code == 2001
+        assert asked.alter(1, [1, 2], 1, 2).code == 0
+
+
 def test_a_dead_master_is_replaced_at_once(tmp_path: Path) -> None:
     with controlled(tmp_path) as asked:
         asked.joined(1, 2, 3)

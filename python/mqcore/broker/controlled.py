@@ -12,6 +12,7 @@ what, `RoleSwitch` the order of a change.
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +51,8 @@ _log = logging.getLogger("mqcore.broker")
 _RETRY_S: Final = 1.0
 # Below the directory of the store, where the setting names no other place.
 _IDENTITY_FILE: Final = "brokerIdentity"
+# Of two processes that start in one millisecond each is another one.
+_NONCE_BYTES: Final = 4
 
 
 class ControlledBroker:
@@ -127,19 +130,27 @@ class ControlledBroker:
         files = IdentityFiles(path, cluster=settings.cluster, name=settings.name)
         identity = await asyncio.to_thread(files.identity)
         candidate = None if identity else await asyncio.to_thread(files.candidate)
+        proofs = await asyncio.to_thread(files.processes)
+        if candidate is not None:
+            proofs = (candidate.check_code, *proofs)
         self._broker = self._made(None)
         address = await self._broker.start()
         if isinstance(address, TcpAddress):
             # The next one listens where clients and members know the broker.
             self._port = address.port
+        member = Member(
+            settings.cluster,
+            settings.name,
+            self.state.address,
+            self._clock(),
+            is_learner=settings.is_learner,
+            nonce=secrets.token_hex(_NONCE_BYTES),
+            proofs=proofs,
+        )
+        # Before the controller has it: what is known there is always among them.
+        await asyncio.to_thread(files.keep_process, member.check_code)
         self._membership = Membership(
-            Member(
-                settings.cluster,
-                settings.name,
-                self.state.address,
-                self._clock(),
-                is_learner=settings.is_learner,
-            ),
+            member,
             settings.controllers,
             timetable_of(settings),
             identity=identity,
@@ -161,6 +172,12 @@ class ControlledBroker:
         )
         self._link.start(settings.controllers if settings.resolves_controllers else ())
         return address
+
+    async def refused(self) -> str:
+        """Returns why the broker cannot go on, once it cannot: another one has its id."""
+        link = self._link
+        assert link is not None, "it was started"
+        return await link.refused()
 
     async def leave(self) -> None:
         """Hands the role of the master to a slave that is in sync, before a stop.

@@ -28,6 +28,8 @@ from mqcore.remoting import (
     Client,
     Dispatcher,
     Handler,
+    Link,
+    OwnRequestCode,
     Request,
     RequestCode,
     ResponseCode,
@@ -87,6 +89,8 @@ PASSED_ON: Final = OF_THE_MASTER | frozenset(
 # may be taken in a moment, and nothing was done.
 _NOT_YET: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_BUSY})
 _TOO_FEW: Final = "in-sync replicas not enough"
+# The field that names the client of a request that is passed on (`rust/fast_path/src/requests.rs`).
+_BORN_HOST: Final = "mqcoreBornHost"
 
 
 class PassingOn:
@@ -94,6 +98,7 @@ class PassingOn:
 
     Attributes:
         passed: How many were passed on.
+        unknown: How many had no answer: the master may have done what they ask.
         last_s: When the last one came, by the loop's clock.
     """
 
@@ -108,7 +113,12 @@ class PassingOn:
         self._address = ""
         self._waiting = 0
         self._waiting_bytes = 0
+        # The connection on which the master was asked whether clients may be named, and what it said.
+        self._greeted: Link | None = None
+        self._may_name = False
+        self._greeting = asyncio.Lock()
         self.passed = 0
+        self.unknown = 0
         self.last_s = 0.0
 
     async def stop(self) -> None:
@@ -234,6 +244,7 @@ class PassingOn:
             except RemotingError as error:
                 # The master may have done it: the client knows whether twice is once too many.
                 why = error.message
+                self.unknown += 1
                 break
             else:
                 if not _is_not_yet(answer):
@@ -257,6 +268,11 @@ class PassingOn:
 
     async def _asked(self, address: str, request: Request) -> Command:
         ext, timeout_s = dict(request.ext), _TIMEOUT_S
+        # What a client has signed stays as it is, where no signature of ours replaces its own.
+        is_ours = self._state.credentials is not None or not request.ext.get("Signature")
+        if is_ours and await self._names_clients(address):
+            # Messages are born where their client is.
+            ext[_BORN_HOST] = request.link.peer
         if request.command.is_oneway:
             await self._client.oneway(address, request.code, ext, request.body, timeout_s=timeout_s)
             return request.answer()
@@ -271,6 +287,29 @@ class PassingOn:
             if request.code == RequestCode.POP_MESSAGE:
                 return request.answer(ResponseCode.POLLING_TIMEOUT, error.message)
             raise
+
+    async def _names_clients(self, address: str) -> bool:
+        """Returns whether the master takes the names of clients on the connection that is open.
+
+        One of RocketMQ does not; one of mqcore takes them from a member of its group.
+        """
+        link = self._client.open_link(address)
+        if link is not None and link is self._greeted:
+            return self._may_name
+        async with self._greeting:
+            link = self._client.open_link(address)
+            if link is None or link is not self._greeted:
+                self._may_name = False
+                try:
+                    answer = await self._client.call(
+                        address, OwnRequestCode.PASS_ON, timeout_s=_TIMEOUT_S
+                    )
+                except RemotingError:
+                    # Whoever asks next finds out why.
+                    return False
+                self._may_name = answer.code == ResponseCode.SUCCESS
+                self._greeted = self._client.open_link(address)
+            return self._may_name
 
 
 def _is_not_yet(answer: Command) -> bool:

@@ -86,6 +86,18 @@ class Refill(Protocol):
         """Returns how far it is."""
 
 
+class Members(Protocol):
+    """Who belongs to the group of a broker."""
+
+    async def is_member(self, host: str, own_host: str) -> bool:
+        """Returns whether a host is that of a member; it may be asked for.
+
+        Args:
+            host: The address that a connection comes from.
+            own_host: Our own address of it.
+        """
+
+
 class Protection(Protocol):
     """TLS between a master and its slaves."""
 
@@ -119,6 +131,7 @@ class Replicas:
             it; or empty.
         master_ha_address: Where it ships its log; or empty.
         has_master: Whether a slave is connected to its master.
+        members: Who belongs to the group, on a master.
         protection: TLS of the port for slaves; None before replication is prepared.
         refilling: How far the copy of whole files is, while there is one.
         ended: Why the last connection to the master ended; empty while there was none.
@@ -136,6 +149,7 @@ class Replicas:
     master_address: str = ""
     master_ha_address: str = ""
     has_master: bool = False
+    members: Members | None = None
     protection: Protection | None = None
     refilling: Refill | None = None
     ended: str = ""

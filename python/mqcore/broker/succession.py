@@ -158,7 +158,12 @@ class Succession:
         if broker is not None:
             with contextlib.suppress(RuntimeError):
                 passing = broker.passing_on
-                _log.info("%d requests were passed on to the master", passing.passed)
+                _log.info(
+                    "%d requests were passed on to the master; of %d more nobody knows whether it "
+                    "has done them",
+                    passing.passed,
+                    passing.unknown,
+                )
                 passing.end()
 
     async def _until_quiet(self, stop_ms: int) -> None:

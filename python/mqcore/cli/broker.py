@@ -59,12 +59,16 @@ def _served(options: ProgramOptions) -> None:
         if isinstance(running, ControlledBroker):
             await running.leave()
 
+    async def refused(running: AnyBroker) -> str | None:
+        return await running.refused() if isinstance(running, ControlledBroker) else None
+
     serve(
         options,
         "broker",
         lambda: broker_of(settings, config_path=options.changeable_file),
         about=about_broker(settings),
         leave=leave,
+        refused=refused,
     )
 
 

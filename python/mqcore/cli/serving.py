@@ -49,6 +49,7 @@ def serve(
     *,
     about: str,
     leave: Callable[[Program], Awaitable[None]] | None = None,
+    refused: Callable[[Program], Awaitable[str | None]] | None = None,
 ) -> None:
     """Runs a program until a signal ends it; a second signal ends it at once.
 
@@ -58,11 +59,15 @@ def serve(
         make: Makes it, with the event loop running.
         about: What else the ready line has: its store, and when a send is safe.
         leave: What it does after the signal while it still serves.
+        refused: Returns why it cannot go on, once it cannot; None where that never happens.
+
+    Raises:
+        click.ClickException: It could not go on.
     """
     descriptors = raised_descriptors()
     _log.info("%d descriptors allowed", descriptors)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(options, name, make, about, leave))
+        runner.run(_serve(options, name, make, about, leave, refused))
 
 
 async def _serve(
@@ -71,6 +76,7 @@ async def _serve(
     make: Callable[[], Program],
     about: str,
     leave: Callable[[Program], Awaitable[None]] | None,
+    refused: Callable[[Program], Awaitable[str | None]] | None,
 ) -> None:
     began_ms = monotonic_ms()
     stopping = asyncio.Event()
@@ -88,14 +94,35 @@ async def _serve(
         options.write_ports(program.ports)
         took_ms = monotonic_ms() - began_ms
         click.echo(f"mqcore {name} ready on {shown} after {took_ms} ms: {about}")
-        await stopping.wait()
-        if leave is not None:
+        why = await _ending(stopping, None if refused is None else refused(program))
+        if why is None and leave is not None:
             await leave(program)
         began_ms = monotonic_ms()
     finally:
         await program.stop()
         options.forget_ports()
     _log.info("%s stopped after %d ms", name, monotonic_ms() - began_ms)
+    if why is not None:
+        raise click.ClickException(why)
+
+
+async def _ending(stopping: asyncio.Event, refused: Awaitable[str | None] | None) -> str | None:
+    """Returns at a signal, or why the program cannot go on."""
+
+    async def refusal() -> str | None:
+        return None if refused is None else await refused
+
+    signalled = asyncio.ensure_future(stopping.wait())
+    refusing = asyncio.ensure_future(refusal())
+    try:
+        await asyncio.wait({signalled, refusing}, return_when=asyncio.FIRST_COMPLETED)
+        if not signalled.done() and refusing.result() is None:
+            await signalled
+        return None if signalled.done() else refusing.result()
+    finally:
+        for each in (signalled, refusing):
+            each.cancel()
+        await asyncio.gather(signalled, refusing, return_exceptions=True)
 
 
 def _reopen() -> None:

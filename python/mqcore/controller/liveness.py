@@ -13,10 +13,12 @@ largest epoch and offset that it ever reported.
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from enum import Enum
+from typing import Final
 
 from mqcore.native import CandidateRow
 
-__all__ = ["BrokerKey", "Heartbeat", "Liveness"]
+__all__ = ["BrokerKey", "Claim", "Heartbeat", "Holding", "Liveness"]
 
 # As official brokers are given where they set nothing (DEFAULT_BROKER_CHANNEL_EXPIRED_TIME).
 TIMEOUT_DEFAULT_MS = 10_000
@@ -39,6 +41,38 @@ class BrokerKey:
     cluster: str
     name: str
     broker_id: int
+
+
+# A process that has just registered may not have sent a heartbeat yet; so long it counts as alive.
+# As long nobody is taken for gone whom a controller that has just begun has not heard.
+ENTERED_MS: Final = 1_200
+# A heartbeat that comes so long after another process has claimed the id was sent after that: what
+# waited in a socket is read at once.
+SURE_MS: Final = 1_000
+# Who has proved that it goes on where the last process was waits for this part of the time-out: in
+# it two heartbeats are due, or more.
+PROVEN_PART: Final = 4
+
+
+class Holding(Enum):
+    """Whether the process lives that has an id, while another one claims it."""
+
+    FREE = "nobody holds it"
+    PERHAPS = "not known yet"
+    HELD = "it lives"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A process that wants an id which another one had last.
+
+    Attributes:
+        check_code: Names it.
+        is_proven: Whether it has the files that the other one had when it registered.
+    """
+
+    check_code: str
+    is_proven: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +114,9 @@ class Liveness:
         self._began_ms = now_ms
         # Known to be dead, while those that are not known may be alive.
         self._gone: set[BrokerKey] = set()
+        # Who registered when, until it is heard; and who claims an id since when.
+        self._entered: dict[BrokerKey, int] = {}
+        self._claims: dict[BrokerKey, tuple[str, int]] = {}
 
     def lead(self, now_ms: int) -> None:
         """Begins to count: before, another controller heard what this one may have missed."""
@@ -100,6 +137,7 @@ class Liveness:
         """
         timeout_ms = min(max(beat.timeout_ms, 1), TIMEOUT_MAX_MS)
         self._gone.discard(key)
+        self._entered.pop(key, None)
         live = self._brokers.get(key)
         if live is None:
             if len(self._brokers) >= BROKERS_MAX:
@@ -114,6 +152,40 @@ class Liveness:
         if is_anew or (beat.epoch, beat.max_offset) > (live.epoch, live.max_offset):
             live.epoch, live.max_offset = beat.epoch, beat.max_offset
         return False
+
+    def registered(self, key: BrokerKey, now_ms: int) -> None:
+        """Notes that another process has an id now: what was heard of the one before is over."""
+        self._claims.pop(key, None)
+        self._brokers.pop(key, None)
+        self._gone.discard(key)
+        if len(self._entered) >= BROKERS_MAX:
+            self._entered.clear()
+        self._entered[key] = now_ms
+
+    def holding(self, key: BrokerKey, claim: Claim, now_ms: int) -> Holding:
+        """Returns whether the process lives that has an id which another one claims.
+
+        It does where a heartbeat comes after the claim. It does not where its connection has ended,
+        where it is late, or where it is silent for a part of that time and the claim is proven.
+        """
+        known, since_ms = self._claims.get(key, ("", 0))
+        if known != claim.check_code:
+            since_ms = now_ms
+            if len(self._claims) >= BROKERS_MAX:
+                self._claims.clear()
+            self._claims[key] = (claim.check_code, since_ms)
+        live = self._brokers.get(key)
+        if live is None or live.is_late(now_ms):
+            entered_ms = self._entered.get(key, now_ms - ENTERED_MS)
+            is_new = key not in self._gone and now_ms - self._began_ms <= TIMEOUT_DEFAULT_MS
+            may_come = is_new and live is None and now_ms - since_ms < ENTERED_MS
+            is_entered = now_ms - entered_ms < ENTERED_MS
+            return Holding.PERHAPS if may_come or is_entered else Holding.FREE
+        if live.heard_ms - since_ms >= SURE_MS:
+            return Holding.HELD
+        silent_ms = now_ms - max(since_ms, live.heard_ms)
+        is_silent = claim.is_proven and silent_ms >= live.timeout_ms // PROVEN_PART
+        return Holding.FREE if is_silent else Holding.PERHAPS
 
     def closed(self, channel: Hashable) -> list[BrokerKey]:
         """Forgets the brokers of a channel that has ended, and returns them."""

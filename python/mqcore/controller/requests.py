@@ -15,12 +15,21 @@ from mqcore.controller import bodies
 from mqcore.controller.carrier import GROUP_FIELD
 from mqcore.controller.elections import Elections, keys_of_set
 from mqcore.controller.figures import Figures
-from mqcore.controller.liveness import TIMEOUT_DEFAULT_MS, BrokerKey, Heartbeat, Liveness
+from mqcore.controller.liveness import (
+    TIMEOUT_DEFAULT_MS,
+    BrokerKey,
+    Claim,
+    Heartbeat,
+    Holding,
+    Liveness,
+)
 from mqcore.controller.peers import Peers
 from mqcore.errors import ConfigFileError, RefusedError
+from mqcore.model.controller_fields import CHECK_CODE, DECIDES, HOLDER, PROOFS
 from mqcore.native import (
     AlterSetRow,
     BrokerSetView,
+    ClaimRow,
     Command,
     ControllerAnswer,
     ControllerNode,
@@ -111,6 +120,7 @@ class Requests:
         dispatcher = Dispatcher({code: counting(serve) for code, serve in handlers.items()})
         check_handlers(AnsweredBy.CONTROLLER, dispatcher.codes)
         dispatcher.on(OwnRequestCode.CONTROLLER_MESSAGE, self.message)
+        dispatcher.on(OwnRequestCode.FENCE_SET, self.fence_set)
         return dispatcher
 
     async def message(self, request: Request) -> Command:
@@ -144,6 +154,9 @@ class Requests:
             max_offset=request.integer("maxOffset", -1),
             priority=request.integer("electionPriority", (1 << 31) - 1, bits=_I32_BITS),
         )
+        if self._other_process(request, key.name, key.broker_id) is not None:
+            # It is told so when it asks who is master: a heartbeat has no answer.
+            return request.answer(remark="another process has that id")
         if self.liveness.heard(key, beat, request.link, self._clock()):
             _log.info("broker %s %d is alive: %s", key.name, key.broker_id, request.link.peer)
         if request.link.is_lost:
@@ -155,6 +168,9 @@ class Requests:
         """CONTROLLER_ALTER_SYNC_STATE_SET: a master wants another set."""
         self._need_leader()
         name = request.field("brokerName")
+        refused = self._refused_process(request, name, request.integer("masterBrokerId", _NOBODY))
+        if refused is not None:
+            return refused
         in_sync, set_epoch = bodies.read_set(request.body)
         row = AlterSetRow(
             name,
@@ -168,6 +184,25 @@ class Requests:
         answer = await asyncio.to_thread(self._node.alter_set, row)
         view = self._done(answer)
         _log.info("the set of %s is %s, epoch %d", name, view.in_sync, view.set_epoch)
+        return request.answer(
+            ext={"newSyncStateSetEpoch": str(view.set_epoch)}, body=bodies.set_body(view)
+        )
+
+    async def fence_set(self, request: Request) -> Command:
+        """FENCE_SET: a master does not know whether a set that it has asked for will be taken."""
+        self._need_leader()
+        name = request.field("brokerName")
+        refused = self._refused_process(request, name, request.integer("masterBrokerId", _NOBODY))
+        if refused is not None:
+            return refused
+        answer = await asyncio.to_thread(
+            self._node.fence,
+            name,
+            request.integer("masterBrokerId"),
+            request.integer("masterEpoch", bits=_I32_BITS),
+            request.integer("syncStateSetEpoch", bits=_I32_BITS),
+        )
+        view = self._done(answer)
         return request.answer(
             ext={"newSyncStateSetEpoch": str(view.set_epoch)}, body=bodies.set_body(view)
         )
@@ -197,9 +232,10 @@ class Requests:
         """CONTROLLER_REGISTER_BROKER: a broker with an id is there; who is its master?"""
         self._need_leader()
         name, cluster = request.field("brokerName"), request.ext.get("clusterName", "")
-        answer = await asyncio.to_thread(
-            self._node.register, name, request.integer("brokerId"), request.field("brokerAddress")
-        )
+        broker_id, address = request.integer("brokerId"), request.field("brokerAddress")
+        answer = await self._registered(request, name, broker_id, address)
+        if isinstance(answer, Command):
+            return answer
         view = self._done(answer)
         ext = {"clusterName": cluster, "brokerName": name}
         if view.master is not None:
@@ -208,10 +244,68 @@ class Requests:
                 ext |= _master_fields(view, with_set_epoch=True)
         return request.answer(ext=ext, body=bodies.set_body(view))
 
+    async def _registered(
+        self, request: Request, name: str, broker_id: int, address: str
+    ) -> ControllerAnswer | Command:
+        """Registers a process; of two that claim one id it is decided which one has it."""
+        check_code = request.ext.get(CHECK_CODE, "")
+        proofs = frozenset(request.ext.get(PROOFS, "").split(","))
+        answer = None
+        for _ in range(self.settings.elections_max):
+            view = self._node.view(name)
+            holder = "" if view is None else view.check_codes.get(broker_id, "")
+            row, key = None, None
+            if check_code and view is not None and holder:
+                key = BrokerKey(view.cluster, name, broker_id)
+                holding = Holding.FREE
+                if holder != check_code:
+                    claim = Claim(check_code, is_proven=holder in proofs)
+                    holding = self.liveness.holding(key, claim, self._clock())
+                if holding is Holding.PERHAPS:
+                    return request.answer(
+                        ResponseCode.SYSTEM_BUSY,
+                        f"whether the broker {broker_id} of {name} lives at "
+                        f"{view.replicas.get(broker_id, '')} is known in a moment",
+                    )
+                row = ClaimRow(check_code, holder, holding is Holding.HELD)
+            answer = await asyncio.to_thread(self._node.register, name, broker_id, address, row)
+            if answer.code == ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH:
+                # Another process was faster, and sends its first heartbeat in a moment.
+                if key is not None:
+                    self.liveness.registered(key, self._clock())
+                continue
+            if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+                return _held(request, answer.remark, view, broker_id)
+            if key is not None and answer.is_changed:
+                self.liveness.registered(key, self._clock())
+            break
+        assert answer is not None
+        return answer
+
+    def _other_process(self, request: Request, name: str, broker_id: int) -> BrokerSetView | None:
+        """Returns what is kept where another process than the one that asks has its id."""
+        check_code = request.ext.get(CHECK_CODE, "")
+        view = self._node.view(name) if check_code else None
+        holder = "" if view is None else view.check_codes.get(broker_id, "")
+        return view if holder not in ("", check_code) else None
+
+    def _refused_process(self, request: Request, name: str, broker_id: int) -> Command | None:
+        """Returns the refusal of a process whose id another one has; None where it may go on."""
+        view = self._other_process(request, name, broker_id)
+        if view is None:
+            return None
+        where = view.replicas.get(broker_id, "")
+        remark = f"the id {broker_id} of {name} belongs to the broker at {where} now"
+        return _held(request, remark, view, broker_id)
+
     async def replica_info(self, request: Request) -> Command:
         """CONTROLLER_GET_REPLICA_INFO: who is the master, alive or not?"""
         await self._confirm()
-        view = self._node.view(request.field("brokerName"))
+        name = request.field("brokerName")
+        refused = self._refused_process(request, name, request.integer("brokerId", _NOBODY))
+        if refused is not None:
+            return refused
+        view = self._node.view(name)
         if view is None:
             raise RefusedError(
                 "Broker metadata is not existed",
@@ -270,7 +364,7 @@ class Requests:
             found = self.liveness.candidates(keys_of_set(name, view), now_ms)
             living = {each.id for each in found}
             table[name] = bodies.replicas_of(name, view, living.__contains__)
-        return request.answer(body=bodies.states_body(table))
+        return request.answer(ext={DECIDES: "true"}, body=bodies.states_body(table))
 
     async def clean(self, request: Request) -> Command:
         """CLEAN_BROKER_DATA: brokers will never come back."""
@@ -342,6 +436,13 @@ class Requests:
         if answer.code != ResponseCode.SUCCESS or answer.view is None:
             raise RefusedError(answer.remark, code=answer.code)
         return answer.view
+
+
+def _held(request: Request, remark: str, view: BrokerSetView | None, broker_id: int) -> Command:
+    """Returns the refusal of a process whose id another one has."""
+    where = "" if view is None else view.replicas.get(broker_id, "")
+    code = ResponseCode.CONTROLLER_BROKER_ID_INVALID
+    return request.answer(code, remark, ext={HOLDER: where})
 
 
 def _master_fields(view: BrokerSetView, *, with_set_epoch: bool) -> dict[str, str]:

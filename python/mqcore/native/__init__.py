@@ -108,6 +108,7 @@ from mqcore.native.bulk import BulkFamily, BulkOrder  # noqa: E402
 from mqcore.native.controller import (  # noqa: E402
     AlterSetRow,
     CandidateRow,
+    ClaimRow,
     ControllerGroupRow,
     ElectRow,
 )
@@ -183,6 +184,7 @@ __all__ = [
     "BulkText",
     "CallTable",
     "CandidateRow",
+    "ClaimRow",
     "CheckQuestion",
     "CheckRules",
     "CheckedHalves",

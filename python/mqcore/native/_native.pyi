@@ -13,7 +13,7 @@ from typing_extensions import Buffer, CapsuleType, disjoint_base
 from mqcore.model.queues import MessageQueue
 from mqcore.native.bulk import BulkOrder
 from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
-from mqcore.native.controller import AlterSetRow, ControllerGroupRow, ElectRow
+from mqcore.native.controller import AlterSetRow, ClaimRow, ControllerGroupRow, ElectRow
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.policies import BrokerPolicy
@@ -2512,6 +2512,7 @@ class FastPathConnection:
     def resume_writing(self) -> None: ...
     def write(self, data: Buffer) -> None: ...
     def execute(self, command: Command) -> bool: ...
+    def let_name_hosts(self) -> None: ...
     def traffic(self) -> int: ...
     def half_frame_ms(self) -> int: ...
 
@@ -3175,6 +3176,7 @@ class ReplicationTls:
         certificate: bytes,
         key: bytes,
         *,
+        password: str | None = None,
         trusted: bytes | None = None,
         takes_plain: bool = False,
     ) -> ReplicationTls:
@@ -3182,7 +3184,8 @@ class ReplicationTls:
 
         Args:
             certificate: The chain, PEM, leaf first.
-            key: The private key, PEM, without a password.
+            key: The private key, PEM; with a password in the form of PKCS #8.
+            password: Its password; None for a key without one.
             trusted: Authorities, PEM, of the certificate that a slave must show; None asks for
                 none.
             takes_plain: Whether a connection without TLS is served too.
@@ -3193,14 +3196,19 @@ class ReplicationTls:
 
     @staticmethod
     def asking(
-        trusted: bytes, *, certificate: bytes | None = None, key: bytes | None = None
+        trusted: bytes,
+        *,
+        certificate: bytes | None = None,
+        key: bytes | None = None,
+        password: str | None = None,
     ) -> ReplicationTls:
         """Returns the end of a slave, which refuses a master that does not name the host dialled.
 
         Args:
             trusted: Authorities, PEM, of the master's certificate.
             certificate: The chain that is shown where it is asked for, PEM.
-            key: Its private key, PEM, without a password.
+            key: Its private key, PEM.
+            password: The password of that, as above.
 
         Raises:
             ValueError: Which of them cannot be used, and why.
@@ -3259,6 +3267,8 @@ class BrokerSetView:
         in_sync: Ids of brokers that have every message that may have been acknowledged, in order.
         set_epoch: Grows with every change of that set.
         replicas: The address of every broker by its id, in order.
+        check_codes: What names the process of every broker by its id, in order; what it applied
+            with, of RocketMQ's.
         eligible: Ids of brokers that may be elected beside the set, in order.
     """
 
@@ -3271,6 +3281,7 @@ class BrokerSetView:
         "in_sync",
         "set_epoch",
         "replicas",
+        "check_codes",
         "eligible",
     )
     @property
@@ -3289,6 +3300,8 @@ class BrokerSetView:
     def set_epoch(self) -> int: ...
     @property
     def replicas(self) -> dict[int, str]: ...
+    @property
+    def check_codes(self) -> dict[int, str]: ...
     @property
     def eligible(self) -> list[int]: ...
 
@@ -3371,8 +3384,13 @@ class ControllerNode:
     def apply_id(self, cluster: str, name: str, id: int, check_code: str) -> ControllerAnswer:
         """A broker wants an id."""
 
-    def register(self, name: str, id: int, address: str) -> ControllerAnswer:
+    def register(
+        self, name: str, id: int, address: str, claim: ClaimRow | None
+    ) -> ControllerAnswer:
         """A broker with an id is there."""
+
+    def fence(self, name: str, master: int, master_epoch: int, set_epoch: int) -> ControllerAnswer:
+        """A master wants every other set that it has asked for to be refused from now on."""
 
     def clean(
         self, name: str, ids: Sequence[int], alive: Sequence[int], allows_living: bool

@@ -6,7 +6,7 @@ Knows no request of the wire.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["AlterSetRow", "CandidateRow", "ControllerGroupRow", "ElectRow"]
+__all__ = ["AlterSetRow", "CandidateRow", "ClaimRow", "ControllerGroupRow", "ElectRow"]
 
 
 class ControllerGroupRow(NamedTuple):
@@ -63,6 +63,20 @@ class AlterSetRow(NamedTuple):
     in_sync: Sequence[int]
     alive: Sequence[int]
     in_sync_min: int = 1
+
+
+class ClaimRow(NamedTuple):
+    """Which process registers under an id.
+
+    Attributes:
+        check_code: Names the process; the broker has it from then on.
+        seen: The check code that the broker had when it was looked whether that process lives.
+        is_held: Whether it may live.
+    """
+
+    check_code: str
+    seen: str
+    is_held: bool
 
 
 class ElectRow(NamedTuple):

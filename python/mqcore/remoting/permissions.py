@@ -193,6 +193,9 @@ OWN_PERMISSIONS: Final[Mapping[int, str]] = MappingProxyType(
         1_480_005: _CHANGES_CLUSTER,
         # It has every secret.
         1_480_006: "super",
+        1_480_007: _CHANGES_CLUSTER,
+        # Who is no member of the group is refused as well.
+        1_480_008: _CHANGES_CLUSTER,
         1_480_010: _READS_CLUSTER,
         1_480_011: _READS_CLUSTER,
         1_480_020: _READS_CLUSTER,

@@ -483,6 +483,14 @@ impl FastPathConnection {
         Ok(is_executed)
     }
 
+    /// Its requests name where their clients are from now on: a broker passes them on.
+    fn let_name_hosts(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let this = slf.get();
+        let home = this.home()?;
+        home.locked().path.connections.let_name_hosts(this.id());
+        Ok(())
+    }
+
     /// Bytes that it has received and been sent.
     fn traffic(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();

@@ -11,8 +11,8 @@ use mqcore_consensus::{Consensus, ConsensusError, Machine};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::Error;
 use mqcore_replica::controller::{
-    AlterSet, Answer, ApplyId, AskedBy, Candidate, Clean, ControllerState, Elect, Epochs, Event,
-    Register, View,
+    AlterSet, Answer, ApplyId, AskedBy, Candidate, Claim, Clean, ControllerState, Elect, Epochs,
+    Event, Fence, Register, View,
 };
 use pyo3::prelude::*;
 
@@ -39,6 +39,8 @@ frozen! {
         set_epoch: i32,
         /// The address of every broker by its id, in order.
         replicas: BTreeMap<i64, String>,
+        /// What names the process of every broker by its id, in order; what it applied with, of RocketMQ's.
+        check_codes: BTreeMap<i64, String>,
         /// Ids of brokers that may be elected beside the set, in order.
         eligible: Vec<i64>,
     }
@@ -120,6 +122,14 @@ pub(crate) struct CandidateRow {
     epoch: i32,
     max_offset: i64,
     priority: i32,
+}
+
+/// `ClaimRow`.
+#[derive(FromPyObject)]
+pub(crate) struct ClaimRow {
+    check_code: String,
+    seen: String,
+    is_held: bool,
 }
 
 impl From<AlterSetRow> for Event {
@@ -263,8 +273,36 @@ impl ControllerNode {
         name: String,
         id: i64,
         address: String,
+        claim: Option<ClaimRow>,
     ) -> PyResult<ControllerAnswer> {
-        self.asked(py, &Event::Register(Register { name, id, address }))
+        let claim = claim.map(|row| Claim {
+            check_code: row.check_code,
+            seen: row.seen,
+            is_held: row.is_held,
+        });
+        let event = Event::Register(Register {
+            name,
+            id,
+            address,
+            claim,
+        });
+        self.asked(py, &event)
+    }
+
+    /// A master wants every other set that it has asked for to be refused from now on.
+    fn fence(
+        &self,
+        py: Python<'_>,
+        name: String,
+        master: i64,
+        master_epoch: i32,
+        set_epoch: i32,
+    ) -> PyResult<ControllerAnswer> {
+        let seen = Epochs {
+            master: master_epoch,
+            set: set_epoch,
+        };
+        self.asked(py, &Event::Fence(Fence { name, master, seen }))
     }
 
     /// Brokers are to be forgotten; without ids the whole name.
@@ -423,6 +461,7 @@ fn shown(view: View) -> BrokerSetView {
         in_sync: view.in_sync,
         set_epoch: view.set_epoch,
         replicas: view.replicas.into_iter().collect(),
+        check_codes: view.check_codes.into_iter().collect(),
         eligible: view.eligible,
     }
 }

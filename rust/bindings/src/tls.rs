@@ -17,33 +17,44 @@ pub(crate) struct ReplicationTls {
 impl ReplicationTls {
     /// The end of a master.
     #[staticmethod]
-    #[pyo3(signature = (certificate, key, *, trusted=None, takes_plain=false))]
+    #[pyo3(signature = (certificate, key, *, password=None, trusted=None, takes_plain=false))]
     fn serving(
         py: Python<'_>,
         certificate: &[u8],
         key: &[u8],
+        password: Option<&str>,
         trusted: Option<&[u8]>,
         takes_plain: bool,
     ) -> PyResult<Self> {
-        let own = Identity { certificate, key };
-        made(gil_call(py, Gil::Kept, || {
+        let own = Identity {
+            certificate,
+            key,
+            password,
+        };
+        // A password is stretched for a part of a second.
+        let gil = Gil::kept_if(password.is_none());
+        made(gil_call(py, gil, || {
             Protection::serving(own, trusted, takes_plain)
         }))
     }
 
     /// The end of a slave.
     #[staticmethod]
-    #[pyo3(signature = (trusted, *, certificate=None, key=None))]
+    #[pyo3(signature = (trusted, *, certificate=None, key=None, password=None))]
     fn asking(
         py: Python<'_>,
         trusted: &[u8],
         certificate: Option<&[u8]>,
         key: Option<&[u8]>,
+        password: Option<&str>,
     ) -> PyResult<Self> {
-        let own = certificate
-            .zip(key)
-            .map(|(certificate, key)| Identity { certificate, key });
-        made(gil_call(py, Gil::Kept, || Protection::asking(trusted, own)))
+        let own = certificate.zip(key).map(|(certificate, key)| Identity {
+            certificate,
+            key,
+            password,
+        });
+        let gil = Gil::kept_if(password.is_none());
+        made(gil_call(py, gil, || Protection::asking(trusted, own)))
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Connection<D: Disk> {
     pub peer: Box<str>,
     /// Who is on it.
     pub identity: Identity,
+    /// Whether its requests name where their clients are: a broker passes them on.
+    pub names_hosts: bool,
     /// The frame that has not come whole yet, and what came behind it while requests were not
     /// executed.
     pub half_frame: Vec<u8>,
@@ -167,6 +169,7 @@ impl<D: Disk> Connections<D> {
             born_host,
             peer: peer.into(),
             identity: Identity::of(peer),
+            names_hosts: false,
             half_frame: Vec::new(),
             half_since_ms: None,
             moved_bytes: 0,
@@ -180,6 +183,13 @@ impl<D: Disk> Connections<D> {
         };
         self.connections.insert(id, connection);
         id
+    }
+
+    /// The requests of a connection name where their clients are from now on.
+    pub fn let_name_hosts(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.names_hosts = true;
+        }
     }
 
     /// Counts requests that are to be answered; below zero: that many are somebody else's now.
@@ -223,6 +233,7 @@ impl<D: Disk> Connections<D> {
             taken.moved_bytes = connection.moved_bytes;
             taken.has_asked = connection.has_asked;
             taken.identity = connection.identity.moved();
+            taken.names_hosts = connection.names_hosts;
         }
         id
     }

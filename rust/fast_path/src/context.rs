@@ -138,10 +138,15 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
         connection.map_or("", |connection| &connection.peer)
     }
 
-    /// Where a client is, as records have it.
-    pub(crate) fn born_host(&self, request_context: &RequestContext) -> Host {
-        let connection = self.connections.connection(request_context.connection);
-        connection.map_or(self.policy.broker.store_host, |c| c.born_host)
+    /// Where the client of a request is, as records have it.
+    pub(crate) fn born_host(&self, request: &Request<'_>) -> Host {
+        let connection = self
+            .connections
+            .connection(request.request_context.connection);
+        connection.map_or(self.policy.broker.store_host, |connection| {
+            let passed_on = connection.names_hosts.then(|| request.named_host());
+            passed_on.flatten().unwrap_or(connection.born_host)
+        })
     }
 
     /// The record at a physical offset, unless the disk would have to be waited for.

@@ -117,7 +117,7 @@ fn append_recall<D: Disk, C: Clock>(
         flag: 0,
         sys_flag: 0,
         born_timestamp_ms: now_ms,
-        born_host: cx.born_host(&request.request_context),
+        born_host: cx.born_host(request),
         store_host: broker.store_host,
         reconsume_times: 0,
         body: BODY,

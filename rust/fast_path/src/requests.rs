@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use mqcore_record::sys_flag;
+use std::net::SocketAddr;
+
+use mqcore_record::{Host, sys_flag};
 use mqcore_wire::{Command, CommandRef, Fields};
 
 use crate::request_context::{ConnectionId, RequestContext};
@@ -16,6 +18,9 @@ enum Source<'a> {
     Frame(&'a Fields<'a>),
     Command(&'a BTreeMap<String, String>),
 }
+
+/// The field in which a broker that passes a request on names where its client is.
+const BORN_HOST: &str = "mqcoreBornHost";
 
 /// A request, wherever it lies.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +118,12 @@ impl<'a> Request<'a> {
             Source::Frame(fields) => fields.value(name),
             Source::Command(ext) => ext.get(name).map(String::as_str),
         }
+    }
+
+    /// Where its client is, by a broker that passes it on.
+    pub(crate) fn named_host(&self) -> Option<Host> {
+        let address: SocketAddr = self.field(BORN_HOST)?.parse().ok()?;
+        Some(address.into())
     }
 
     pub(crate) fn text(&self, name: &'static str) -> Result<&'a str, BadField> {

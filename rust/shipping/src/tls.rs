@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument};
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -23,8 +24,10 @@ const UNSENT_BYTES_MAX: usize = 256 * 1024;
 pub struct Identity<'a> {
     /// The chain, leaf first.
     pub certificate: &'a [u8],
-    /// The private key, without a password.
+    /// The private key.
     pub key: &'a [u8],
+    /// Its password, where it has one.
+    pub password: Option<&'a str>,
 }
 
 /// How one end of a connection is protected.
@@ -228,8 +231,51 @@ fn parsed(
     if chain.is_empty() {
         return Err("the file of the certificate holds none in PEM".to_owned());
     }
-    let key = PrivateKeyDer::from_pem_slice(own.key).map_err(|_| {
-        "the key cannot be read: it is no private key in PEM, or has a password".to_owned()
+    Ok((chain, key_of(own)?))
+}
+
+/// How a private key in PEM that has a password begins and ends (PKCS #8, RFC 5958).
+const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+const ENCRYPTED_END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
+/// What is in a key that older versions of OpenSSL have given a password.
+const OLD_ENCRYPTED: &str = "Proc-Type: 4,ENCRYPTED";
+
+fn key_of(own: Identity<'_>) -> Result<PrivateKeyDer<'static>, String> {
+    let text = String::from_utf8_lossy(own.key);
+    if text.contains(OLD_ENCRYPTED) {
+        return Err(
+            "the key has a password in the old form of OpenSSL: `openssl pkcs8 -topk8 -v2 \
+             aes-256-cbc -in OLD -out NEW` writes one that can be read"
+                .to_owned(),
+        );
+    }
+    if let Some(encrypted) = encrypted_part(&text) {
+        let Some(password) = own.password else {
+            return Err("the key has a password, and none is set".to_owned());
+        };
+        return decrypted(encrypted, password);
+    }
+    PrivateKeyDer::from_pem_slice(own.key)
+        .map_err(|_| "the key cannot be read: it is no private key in PEM".to_owned())
+}
+
+/// The part of a file that is a private key with a password.
+fn encrypted_part(text: &str) -> Option<&str> {
+    let from = text.find(ENCRYPTED_BEGIN)?;
+    let rest = text.get(from..)?;
+    let len = rest.find(ENCRYPTED_END)? + ENCRYPTED_END.len();
+    rest.get(..len)
+}
+
+fn decrypted(pem: &str, password: &str) -> Result<PrivateKeyDer<'static>, String> {
+    let unreadable = |why: String| format!("the key with a password cannot be read: {why}");
+    let (_label, document) =
+        SecretDocument::from_pem(pem).map_err(|error| unreadable(error.to_string()))?;
+    let info = EncryptedPrivateKeyInfoRef::try_from(document.as_bytes())
+        .map_err(|error| unreadable(error.to_string()))?;
+    let key = info.decrypt(password).map_err(|error| {
+        format!("the key cannot be decrypted: {error}; is the password the right one?")
     })?;
-    Ok((chain, key))
+    PrivateKeyDer::try_from(key.as_bytes().to_vec())
+        .map_err(|_| "what the key's password protects is no private key".to_owned())
 }

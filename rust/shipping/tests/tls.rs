@@ -14,6 +14,12 @@ use pairs::{Dir, HOW, equal_after_each_end, first_end, log_bytes, open, pair, pu
 
 const AUTHORITY: &[u8] = include_bytes!("papers/authority.pem");
 const MASTER: &[u8] = include_bytes!("papers/master.pem");
+/// The same, with its key under the password `secret` (PBKDF2, AES-256).
+const LOCKED_MASTER: &[u8] = include_bytes!("papers/master.locked.pem");
+/// That of the slave under the password `other` (scrypt).
+const LOCKED_SLAVE: &[u8] = include_bytes!("papers/slave.locked.pem");
+/// A key under a password as OpenSSL wrote it before PKCS #8.
+const OLD_LOCKED: &[u8] = include_bytes!("papers/old.key");
 const SLAVE: &[u8] = include_bytes!("papers/slave.pem");
 const STRANGER: &[u8] = include_bytes!("papers/stranger.pem");
 const EXPIRED: &[u8] = include_bytes!("papers/expired.pem");
@@ -25,6 +31,7 @@ fn in_one(pem: &[u8]) -> Identity<'_> {
     Identity {
         certificate: pem,
         key: pem,
+        password: None,
     }
 }
 
@@ -303,6 +310,7 @@ fn files_that_are_no_papers_are_refused_in_words() {
             Identity {
                 certificate: MASTER,
                 key: AUTHORITY,
+                password: None,
             },
             None,
             false,
@@ -311,6 +319,7 @@ fn files_that_are_no_papers_are_refused_in_words() {
             Identity {
                 certificate: MASTER,
                 key: SLAVE,
+                password: None,
             },
             None,
             false,
@@ -321,7 +330,7 @@ fn files_that_are_no_papers_are_refused_in_words() {
     let words = refused.map(|each| each.err().unwrap());
     let expected = [
         "holds none in PEM",
-        "has a password",
+        "no private key in PEM",
         "cannot be used with the key",
         "holds no certificate",
         "holds no certificate",
@@ -329,4 +338,60 @@ fn files_that_are_no_papers_are_refused_in_words() {
     for (why, expected) in words.iter().zip(expected) {
         assert!(why.contains(expected), "{why}");
     }
+}
+
+fn locked<'a>(pem: &'a [u8], password: Option<&'a str>) -> Identity<'a> {
+    Identity {
+        certificate: MASTER,
+        key: pem,
+        password,
+    }
+}
+
+#[test]
+fn keys_with_a_password_serve_as_those_without() {
+    let (near, far) = pair();
+    far.set_nonblocking(true).unwrap();
+    let own = locked(LOCKED_MASTER, Some("secret"));
+    let how = Protection::serving(own, Some(AUTHORITY), false).unwrap();
+    let mut master = Stream::new(far, "a slave", &how).unwrap();
+    let shown = Identity {
+        certificate: LOCKED_SLAVE,
+        ..locked(LOCKED_SLAVE, Some("other"))
+    };
+    let how = Protection::asking(AUTHORITY, Some(shown)).unwrap();
+    let mut slave = Stream::new(near, ADDRESS, &how).unwrap();
+    std::thread::scope(|scope| {
+        let shaking = scope.spawn(|| {
+            slave.shake_hands().unwrap();
+            slave.write_all(b"x").unwrap();
+        });
+        until("the first byte has come", || {
+            matches!(master.read(&mut [0; 9]), Ok(1))
+        });
+        shaking.join().unwrap();
+    });
+}
+
+#[test]
+fn a_key_whose_password_does_not_fit_is_refused_in_words() {
+    for (key, password, expected) in [
+        (LOCKED_MASTER, None, "has a password, and none is set"),
+        (
+            LOCKED_MASTER,
+            Some("wrong"),
+            "is the password the right one?",
+        ),
+        (
+            OLD_LOCKED,
+            Some("secret"),
+            "openssl pkcs8 -topk8 -v2 aes-256-cbc",
+        ),
+    ] {
+        let refused = Protection::serving(locked(key, password), None, false);
+        let why = refused.err().unwrap();
+        assert!(why.contains(expected), "{why}");
+    }
+    // A password that is not needed is no fault: both ends may have one setting.
+    assert!(Protection::serving(locked(MASTER, Some("any")), None, false).is_ok());
 }

@@ -10,7 +10,7 @@ from mqcore.broker.state import BrokerState
 from mqcore.broker.table_followers import Follower
 from mqcore.errors import RefusedError
 from mqcore.model.relaxed_json import compact
-from mqcore.native import Command
+from mqcore.native import Command, FastPathProtocol
 from mqcore.remoting import Handler, OwnRequestCode, Request, ResponseCode
 
 __all__ = ["Succession"]
@@ -34,6 +34,7 @@ class Succession:
         return {
             OwnRequestCode.FOLLOW_TABLES: self.follow,
             OwnRequestCode.HAND_OVER: self.hand_over,
+            OwnRequestCode.PASS_ON: self.pass_on,
         }
 
     def follow(self, request: Request) -> Command:
@@ -45,6 +46,19 @@ class Succession:
         )
         if not self._persistence.followers.note(follower):
             raise RefusedError("too many slaves follow", code=ResponseCode.SYSTEM_BUSY)
+        return request.answer()
+
+    async def pass_on(self, request: Request) -> Command:
+        """PASS_ON: a broker that was the master passes on what its clients ask, and names them."""
+        members, link = self._state.replicas.members, request.link
+        if members is None or not await members.is_member(link.peer_host, link.local_host):
+            raise RefusedError(
+                f"{link.peer_host} is no member of the group, or this is no master",
+                code=ResponseCode.SYSTEM_ERROR,
+            )
+        connection = link.stream
+        if isinstance(connection, FastPathProtocol):
+            connection.let_name_hosts()
         return request.answer()
 
     async def hand_over(self, request: Request) -> Command:

@@ -93,16 +93,24 @@ class Admission:
 
     def start(self) -> None:
         """Begins to ask again about who is not surely a member."""
+        self._state.replicas.members = self
         self._tasks.every("strangers", self.ask_again, period_s=lambda: _ASK_AGAIN_S)
 
     async def stop(self) -> None:
         """Ends; who is still being asked about is closed."""
+        self._state.replicas.members = None
         await self._tasks.stop()
         asking = list(self._asking)
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
         await self._members.close()
+
+    async def is_member(self, host: str, own_host: str) -> bool:
+        """Returns whether a host is that of a member; who is registered may be asked for."""
+        if not self._members.has(host, own_host):
+            await self._members.look()
+        return self._members.has(host, own_host) is True
 
     def meet(self, accepted: socket.socket, address: str) -> None:
         """Lets a connection in, refuses it, or asks about it first. Owns the socket from now on."""

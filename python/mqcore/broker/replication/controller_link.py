@@ -107,6 +107,7 @@ class ControllerLink:
         self._beating: set[str] = set()
         self._lookups = PeriodicTasks()
         self._logged = ("", Phase.INITIAL)
+        self._is_refused = asyncio.Event()
 
     def start(self, names: tuple[str, ...] = ()) -> None:
         """Begins.
@@ -151,6 +152,18 @@ class ControllerLink:
     def _now_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * _MS_PER_S)
 
+    async def refused(self) -> str:
+        """Returns what is wrong, once another broker has our id, with the command that repairs."""
+        await self._is_refused.wait()
+        return self._refusal()
+
+    def _refusal(self) -> str:
+        return (
+            f"{self._membership.why}. Nothing is stored here. Stop one of the two; where this "
+            "directory is a copy of the other one, start this broker again after `rm "
+            f"{shlex.quote(str(self._files.path))}`: it gets an id of its own then"
+        )
+
     async def _look(self, names: tuple[str, ...]) -> None:
         found = await resolved(names)
         if found:
@@ -181,13 +194,8 @@ class ControllerLink:
             return
         self._logged = now
         if membership.rival:
-            _log.error(
-                "%s. Nothing is stored here. Stop one of the two; where this directory is a copy "
-                "of the other one, stop this broker, and start it again after `rm %s`: it gets an "
-                "id of its own then",
-                membership.why,
-                shlex.quote(str(self._files.path)),
-            )
+            _log.error("%s", self._refusal())
+            self._is_refused.set()
         elif membership.phase is Phase.RUNNING:
             if membership.why:
                 _log.warning("the controller: %s", membership.why)

@@ -11,9 +11,10 @@ from typing import Final, Self
 
 from mqcore.broker.replication.identity import Candidate, Identity
 from mqcore.errors import BadJsonError
+from mqcore.model.controller_fields import CHECK_CODE, PROOFS
 from mqcore.model.reading import as_bool, as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
-from mqcore.remoting import RequestCode
+from mqcore.remoting import OwnRequestCode, RequestCode
 
 __all__ = [
     "Answer",
@@ -27,6 +28,7 @@ __all__ = [
     "asked_epochs",
     "designate_ask",
     "elect_ask",
+    "fence_ask",
     "heartbeat_ask",
     "holder_ask",
     "leader_ask",
@@ -50,6 +52,7 @@ class Purpose(IntEnum):
     NEXT_ID = RequestCode.CONTROLLER_GET_NEXT_BROKER_ID
     APPLY = RequestCode.CONTROLLER_APPLY_BROKER_ID
     HOLDER = RequestCode.GET_BROKER_EPOCH_CACHE
+    FENCE = OwnRequestCode.FENCE_SET
 
 
 # Requests whose header has the time of sending: a controller judges by it who is alive.
@@ -99,6 +102,8 @@ class Member:
         began_ms: When it started: names its application for an id.
         is_learner: Whether it waits for a master, and never asks for an election: of a group that
             has none the first that asks is master.
+        nonce: What no other process has; empty: it does not say which process it is.
+        proofs: The check codes of earlier processes on the same directory.
     """
 
     cluster: str
@@ -106,11 +111,24 @@ class Member:
     address: str
     began_ms: int = 0
     is_learner: bool = False
+    nonce: str = ""
+    proofs: tuple[str, ...] = ()
+
+    @property
+    def check_code(self) -> str:
+        """What names this process, and its application for an id."""
+        code = f"{self.address};{self.began_ms}"
+        return f"{code};{self.nonce}" if self.nonce else code
+
+    @property
+    def claim(self) -> dict[str, str]:
+        """The field by which a controller of mqcore knows the process."""
+        return {CHECK_CODE: self.check_code} if self.nonce else {}
 
     def candidate(self, broker_id: int) -> Candidate:
         """Returns the application for an id."""
         identity = Identity(self.cluster, self.name, broker_id)
-        return Candidate(identity, f"{self.address};{self.began_ms}")
+        return Candidate(identity, self.check_code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +275,10 @@ def register_ask(address: str, member: Member, broker_id: int) -> Ask:
         "brokerName": member.name,
         "brokerId": str(broker_id),
         "brokerAddress": member.address,
+        **member.claim,
     }
+    if member.nonce and member.proofs:
+        ext[PROOFS] = ",".join(member.proofs)
     return Ask(address, Purpose.REGISTER, ext)
 
 
@@ -278,9 +299,12 @@ def designate_ask(address: str, member: Member, broker_id: int) -> Ask:
     return Ask(address, Purpose.ELECT, {**ask.ext, "designateElect": "true"})
 
 
-def replicas_ask(address: str, member: Member) -> Ask:
-    """1004: who is master, and which replicas are in sync."""
-    return Ask(address, Purpose.REPLICAS, {"brokerName": member.name})
+def replicas_ask(address: str, member: Member, broker_id: int | None = None) -> Ask:
+    """1004: who is master, and which replicas are in sync; with an id also: is it ours?"""
+    ext = {"brokerName": member.name}
+    if broker_id is not None and member.nonce:
+        ext |= {"brokerId": str(broker_id), **member.claim}
+    return Ask(address, Purpose.REPLICAS, ext)
 
 
 def alter_ask(
@@ -291,8 +315,23 @@ def alter_ask(
         "brokerName": member.name,
         "masterBrokerId": str(broker_id),
         "masterEpoch": str(master_epoch),
+        **member.claim,
     }
     return Ask(address, Purpose.ALTER, ext, wanted.body())
+
+
+def fence_ask(
+    address: str, member: Member, broker_id: int, master_epoch: int, set_epoch: int
+) -> Ask:
+    """Refuse every 1001 that names this epoch of the set, whenever it comes."""
+    ext = {
+        "brokerName": member.name,
+        "masterBrokerId": str(broker_id),
+        "masterEpoch": str(master_epoch),
+        "syncStateSetEpoch": str(set_epoch),
+        **member.claim,
+    }
+    return Ask(address, Purpose.FENCE, ext)
 
 
 def asked_epochs(ask: Ask) -> tuple[int, int]:
@@ -320,5 +359,6 @@ def heartbeat_ask(
         "confirmOffset": str(standing.confirm_offset),
         "heartbeatTimeoutMills": str(timeout_ms),
         "electionPriority": str(priority),
+        **member.claim,
     }
     return Ask(address, Purpose.HEARTBEAT, ext)

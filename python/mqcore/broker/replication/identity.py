@@ -1,8 +1,9 @@
-"""The id of a broker at its controller, and the two files that it is kept in.
+"""The id of a broker at its controller, and the files that it is kept in.
 
 `brokerIdentity` holds `CLUSTER#NAME#ID`, one line; while an id is applied for,
 `brokerIdentity-temp` holds `CLUSTER#NAME#ID#CHECKCODE` (`BrokerMetadata`, `TempBrokerMetadata` of
-RocketMQ). Both are written beside, synced and renamed. Knows no request.
+RocketMQ). `brokerIdentity-processes` is of mqcore alone: the check codes of the last processes on
+the directory, a line each. All are written beside, synced and renamed. Knows no request.
 """
 
 import contextlib
@@ -18,6 +19,9 @@ __all__ = ["Candidate", "Identity", "IdentityFiles"]
 _SEPARATOR: Final = "#"
 # Behind the name of the first file.
 _CANDIDATE: Final = "-temp"
+_PROCESSES: Final = "-processes"
+# One of them is what the controller has, unless so many were started that never reached it.
+_PROCESSES_MAX: Final = 8
 # A name of 255 bytes each, an id and an address are shorter.
 _LINE_MAX_BYTES: Final = 4_096
 
@@ -81,7 +85,7 @@ class Candidate:
 
 
 class IdentityFiles:
-    """The two files of one broker. Every method may wait for the disk."""
+    """The files of one broker. Every method may wait for the disk."""
 
     def __init__(self, path: Path, *, cluster: str, name: str) -> None:
         """Takes where they are, and what they have to name.
@@ -93,6 +97,7 @@ class IdentityFiles:
         """
         self._path = path
         self._beside = path.with_name(path.name + _CANDIDATE)
+        self._processes = path.with_name(path.name + _PROCESSES)
         self._cluster, self._name = cluster, name
 
     @property
@@ -157,6 +162,24 @@ class IdentityFiles:
     def forget_candidate(self) -> None:
         """Removes the application."""
         _remove(self._beside)
+
+    def processes(self) -> tuple[str, ...]:
+        """Returns the check codes of the last processes, the newest last; none of a file like none.
+
+        Raises:
+            ConfigurationError: The file cannot be read.
+        """
+        return tuple(line for line in _read(self._processes).splitlines() if ";" in line)
+
+    def keep_process(self, check_code: str) -> None:
+        """Writes that another process is going to register, behind those before.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        lines = (*self.processes(), check_code)[-_PROCESSES_MAX:]
+        self._processes.parent.mkdir(parents=True, exist_ok=True)
+        write_state(self._processes, "\n".join(lines).encode())
 
     def _check(self, path: Path, found: Identity) -> None:
         for what, kept, wanted in (

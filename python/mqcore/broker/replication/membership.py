@@ -22,6 +22,7 @@ from mqcore.broker.replication.controller_messages import (
     alter_ask,
     apply_ask,
     elect_ask,
+    fence_ask,
     heartbeat_ask,
     holder_ask,
     leader_ask,
@@ -43,6 +44,7 @@ from mqcore.broker.replication.orders import (
     SettleEnd,
     TakeSet,
 )
+from mqcore.model.controller_fields import DECIDES, HOLDER
 from mqcore.remoting import ResponseCode
 
 __all__ = ["Membership", "Phase", "Timetable"]
@@ -50,6 +52,8 @@ __all__ = ["Membership", "Phase", "Timetable"]
 # After a request that failed. The official broker waits 5 s (`RETRY_INTERVAL_SECOND`); a broker
 # that does not serve tries sooner.
 _RETRY_MS: Final = 1_000
+# Until a controller knows whether the process before us lives.
+_CLAIM_RETRY_MS: Final = 250
 # The first look after the start, as officially.
 _FIRST_LOOK_MS: Final = 3_000
 
@@ -134,10 +138,16 @@ class Membership:
     # The epoch of the set that a refused one was to replace, and which one was asked for last then,
     # until it is known which set counts.
     _refused: tuple[int, int] | None = None
+    # The epoch of the set that a request was to replace which has no answer: it may be taken yet. And
+    # which one was asked for last when the controller was to be asked to take none of them any more.
+    _doubtful: int | None = None
+    _fences: int | None = None
     # Whether the look at the group that is not answered yet was asked for before that refusal.
     _looked_before: bool = False
     # Whether nobody else answers by our id; and where the controller knows somebody by it who may.
     _is_sole: bool = False
+    # Whether the controller decides which of two processes has an id.
+    _decides: bool = False
     _holder: str = ""
 
     # What is to be asked, and when.
@@ -217,7 +227,9 @@ class Membership:
             wants.add(Purpose.REPLICAS if self.member.is_learner else Purpose.ELECT)
         elif self.phase is Phase.RUNNING:
             wants.add(Purpose.REPLICAS)
-            if self._wanted is not None and self.is_master:
+            if self._fences is not None and self.is_master:
+                wants.add(Purpose.FENCE)
+            elif self._wanted is not None and self.is_master:
                 wants.add(Purpose.ALTER)
             if Purpose.ELECT in self._due_ms and not self.member.is_learner:
                 wants.add(Purpose.ELECT)
@@ -246,11 +258,14 @@ class Membership:
         if purpose is Purpose.APPLY and self.candidate is not None:
             return apply_ask(leader, member, self.candidate)
         if purpose is Purpose.REPLICAS:
-            return replicas_ask(leader, member)
+            return replicas_ask(leader, member, None if identity is None else identity.broker_id)
         if identity is None:
             return None
         if purpose is Purpose.ALTER and self._wanted is not None:
             return alter_ask(leader, member, identity.broker_id, self.epoch, self._wanted)
+        if purpose is Purpose.FENCE:
+            epoch = self.members.epoch if self._doubtful is None else self._doubtful
+            return fence_ask(leader, member, identity.broker_id, self.epoch, epoch)
         if purpose is Purpose.ELECT:
             return elect_ask(leader, member, identity.broker_id)
         return register_ask(leader, member, identity.broker_id)
@@ -276,6 +291,8 @@ class Membership:
         if answer is None or answer.code == ResponseCode.CONTROLLER_NOT_LEADER:
             if purpose is Purpose.REPLICAS:
                 self._looked_before = False
+            if purpose is Purpose.ALTER:
+                self._doubtful = SyncStateSet.parse(ask.body).epoch
             self._unheard(ask, now_ms)
             return
         hear = {
@@ -287,6 +304,7 @@ class Membership:
             Purpose.ELECT: self._hear_elected,
             Purpose.REPLICAS: self._hear_replicas,
             Purpose.ALTER: self._hear_altered,
+            Purpose.FENCE: self._hear_fenced,
         }[purpose]
         self._whys.pop(purpose, None)
         if not hear(answer, now_ms):
@@ -322,6 +340,7 @@ class Membership:
             self._due_ms[Purpose.SETS] = now_ms + _RETRY_MS
             return False
         own_id = -1 if self.identity is None else self.identity.broker_id
+        self._decides = bool(self.member.nonce) and answer.text(DECIDES) == "true"
         if not self._is_sole:
             address = answer.living_address(self.member.name, own_id)
             if address not in ("", self.member.address):
@@ -345,8 +364,13 @@ class Membership:
         Where nobody answers it may be late: the controller is asked again whether it lives.
         """
         holder, self._holder = self._holder, ""
-        if answer is None:
+        if answer is None and not self._decides:
             self._due_ms[Purpose.SETS] = now_ms + _RETRY_MS
+            return
+        if answer is None:
+            # The controller knows whether it hears that one still.
+            self._is_sole = True
+            self._due_ms[Purpose.SETS] = now_ms
             return
         self._is_sole = True
         own_id = -1 if self.identity is None else self.identity.broker_id
@@ -382,6 +406,11 @@ class Membership:
         return True
 
     def _hear_registered(self, answer: Answer, now_ms: int) -> bool:
+        if answer.code == ResponseCode.SYSTEM_BUSY:
+            self._due_ms[Purpose.REGISTER] = now_ms + _CLAIM_RETRY_MS
+            return False
+        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+            return self._hear_other_process(answer)
         if answer.code != ResponseCode.SUCCESS:
             self._due_ms[Purpose.REGISTER] = now_ms + _RETRY_MS
             return False
@@ -391,6 +420,11 @@ class Membership:
             self._beats_ms.clear()
         self._take_master(answer, now_ms)
         return True
+
+    def _hear_other_process(self, answer: Answer) -> bool:
+        """Hears that another process has our id: we are not to go on under it."""
+        self.rival = answer.text(HOLDER) or "another broker"
+        return False
 
     def _hear_elected(self, answer: Answer, now_ms: int) -> bool:
         fine = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
@@ -408,6 +442,8 @@ class Membership:
             # The controller has forgotten the group, or knows it no more.
             self.phase = Phase.LEADER_KNOWN
             return False
+        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+            return self._hear_other_process(answer)
         if answer.code != ResponseCode.SUCCESS:
             return False
         epoch = answer.number("masterEpoch") or 0
@@ -427,7 +463,13 @@ class Membership:
 
     def _hear_altered(self, answer: Answer, now_ms: int) -> bool:
         wanted, self._wanted = self._wanted, None
+        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+            return self._hear_other_process(answer)
         if answer.code != ResponseCode.SUCCESS:
+            if wanted is not None and wanted.epoch == self._doubtful:
+                # The try before has no answer, and may come to the controller behind this one.
+                self._fences = self._sets_asked
+                return False
             # Something is otherwise than we think: who is master, or which set counts. An earlier
             # try without an answer may have been taken: only the controller's own set shows it.
             if wanted is not None:
@@ -437,6 +479,26 @@ class Membership:
             return False
         self._take_set(answer.sync_state_set())
         return True
+
+    def _hear_fenced(self, answer: Answer, now_ms: int) -> bool:
+        """Hears whether what was asked for until now is refused from now on, whenever it comes.
+
+        A controller of RocketMQ knows no such request: there a look has to do.
+        """
+        number, self._fences = self._fences, None
+        epoch, self._doubtful = self._doubtful, None
+        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+            return self._hear_other_process(answer)
+        if answer.code == ResponseCode.SUCCESS:
+            # What was asked for meanwhile is of the set before, too.
+            self._wanted = None
+            self._take_set(answer.sync_state_set())
+            return True
+        if epoch is not None and number is not None:
+            self._refused = (epoch, number)
+            self._looked_before = Purpose.REPLICAS in self._asked
+        self._due_ms[Purpose.REPLICAS] = now_ms
+        return answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
     def notified(self, ext: Mapping[str, str], body: bytes, now_ms: int) -> None:
         """Takes a notice of the controller (1008): who is master from an epoch on."""
@@ -484,7 +546,8 @@ class Membership:
         self.epoch, self.master_id, self.master_address = epoch, master_id, address
         self.is_vacant = False
         # What was asked for is of the epoch before.
-        self._wanted = self._refused = None
+        self._wanted = self._refused = self._doubtful = None
+        self._fences = None
         if master_id == self.identity.broker_id:
             self.members = answer.sync_state_set()
             self._orders.append(Become(epoch, self.members))
@@ -497,4 +560,6 @@ class Membership:
         """Takes a newer sync-state set."""
         if self.is_master and members.epoch > self.members.epoch:
             self.members = members
+            # What was asked for of the set before is refused now.
+            self._doubtful = self._fences = None
             self._orders.append(TakeSet(members))

@@ -39,6 +39,8 @@ class ReplicationProtection:
         server_trust, client_trust = listener.tls_trusted, listener.tls_client_trusted
         shown = Path(listener.tls_client_certificate) if listener.tls_client_certificate else None
         shown_key = Path(listener.tls_client_key) if listener.tls_client_key else shown
+        password = listener.tls_key_password or None
+        shown_password = (listener.tls_client_key_password or None) if shown else password
         takes_plain = self.mode == "permissive"
         demanded = settings.replication_tls_client_auth == "require"
 
@@ -46,6 +48,7 @@ class ReplicationProtection:
             return ReplicationTls.serving(
                 files[certificate],
                 files[key],
+                password=password,
                 trusted=files[Path(server_trust or client_trust)] if demanded else None,
                 takes_plain=takes_plain,
             )
@@ -55,6 +58,7 @@ class ReplicationProtection:
                 files[Path(client_trust or server_trust)],
                 certificate=files[shown or certificate],
                 key=files[shown_key or key],
+                password=shown_password,
             )
 
         paths = {certificate, key, Path(server_trust or client_trust)}

@@ -202,7 +202,7 @@ impl SendProcessor {
             flag: send.flag,
             sys_flag,
             born_timestamp_ms: send.born_timestamp_ms,
-            born_host: cx.born_host(&request.request_context),
+            born_host: cx.born_host(request),
             store_host: broker.store_host,
             reconsume_times: send.reconsume_times,
             body: request.body,
@@ -255,7 +255,7 @@ impl SendProcessor {
             return Ok(());
         }
         let parts = parts_of_batch(cx, &delivery.stamp, accepted)?;
-        let born_host = cx.born_host(&request.request_context);
+        let born_host = cx.born_host(request);
         let store_host = cx.policy.broker.store_host;
         let target = accepted.target();
         let drafts: Vec<Message<'_>> = parts
@@ -329,7 +329,7 @@ impl SendProcessor {
             flag: send.flag,
             sys_flag: send.sys_flag | accepted.multi_tags() | INNER_BATCH | NEED_UNWRAP,
             born_timestamp_ms: send.born_timestamp_ms,
-            born_host: cx.born_host(&request.request_context),
+            born_host: cx.born_host(request),
             store_host: cx.policy.broker.store_host,
             reconsume_times: send.reconsume_times,
             body: &body,

@@ -7,7 +7,9 @@
 
 use super::bytes::TEXT_BYTES_MAX;
 use super::elect::elected;
-use super::event::{AlterSet, Answer, ApplyId, AskedBy, Clean, Code, Elect, Event, Register};
+use super::event::{
+    AlterSet, Answer, ApplyId, AskedBy, Clean, Code, Elect, Epochs, Event, Fence, Register,
+};
 use super::state::{BrokerSet, Change, ControllerState, FIRST_ID, Replica};
 
 /// Brokers of a name: two or three are usual, and an answer lists them all.
@@ -83,6 +85,7 @@ impl ControllerState {
             Event::ApplyId(event) => self.applied(event),
             Event::Register(event) => self.registered(event),
             Event::Clean(event) => self.cleaned(event),
+            Event::Fence(event) => self.fenced(event),
         }
     }
 
@@ -210,14 +213,41 @@ impl ControllerState {
             let remark = unknown_id(event.id, &event.name);
             return Decision::refused(Code::NeedToBeRegistered, remark);
         };
-        if let Some(fault) = text_fault(&[&event.address]) {
+        let check_code = event.claim.as_ref().map(|claim| claim.check_code.as_str());
+        if let Some(fault) = text_fault(&[&event.address, check_code.unwrap_or("-")]) {
             return Decision::refused(Code::InvalidRequest, fault);
         }
-        let moved = (replica.address != event.address).then(|| Change::Moved {
+        let is_known = check_code.is_none_or(|code| code == replica.check_code);
+        if let Some(claim) = event.claim.as_ref().filter(|_| !is_known) {
+            if claim.seen != replica.check_code {
+                let remark = format!(
+                    "the broker {} of {} is another process now than when it was looked for",
+                    event.id, event.name
+                );
+                return Decision::refused(Code::FencedMasterEpoch, remark);
+            }
+            if claim.is_held {
+                let remark = held(event.id, &event.name, &replica.address);
+                return Decision::refused(Code::BrokerIdInvalid, remark);
+            }
+        }
+        let is_there = is_known && replica.address == event.address;
+        let moved = (!is_there).then(|| Change::Moved {
             id: event.id,
             address: event.address.clone(),
+            check_code: check_code.map(str::to_owned),
         });
         Decision::done(moved)
+    }
+
+    fn fenced(&self, event: &Fence) -> Decision {
+        let Some(set) = self.set(&event.name) else {
+            return Decision::refused(Code::AlterSetFailed, "Broker metadata is not existed");
+        };
+        match fault_of_seen(set, event.master, event.seen) {
+            Some((code, remark)) => Decision::refused(code, remark),
+            None => Decision::done(Some(Change::Fenced)),
+        }
     }
 
     fn cleaned(&self, event: &Clean) -> Decision {
@@ -252,34 +282,16 @@ impl ControllerState {
     }
 }
 
+const REJECTING: &str = "Rejecting alter syncStateSet request because";
+
 fn alteration_fault(set: &BrokerSet, event: &AlterSet) -> Option<(Code, String)> {
-    const REJECTING: &str = "Rejecting alter syncStateSet request because";
     if set.in_sync == event.in_sync {
         let remark =
             "The newSyncStateSet is equal with oldSyncStateSet, no needed to update syncStateSet";
         return Some((Code::AlterSetFailed, remark.to_owned()));
     }
-    let master = set.master.map_or("null".to_owned(), |id| id.to_string());
-    if set.master != Some(event.master) {
-        let remark = format!(
-            "{REJECTING} the current leader is:{{{master}}}, not {{{}}}",
-            event.master
-        );
-        return Some((Code::InvalidMaster, remark));
-    }
-    if set.master_epoch != event.seen.master {
-        let remark = format!(
-            "{REJECTING} the current master epoch is:{{{}}}, not {{{}}}",
-            set.master_epoch, event.seen.master
-        );
-        return Some((Code::FencedMasterEpoch, remark));
-    }
-    if set.set_epoch != event.seen.set {
-        let remark = format!(
-            "{REJECTING} the current syncStateSet epoch is:{{{}}}, not {{{}}}",
-            set.set_epoch, event.seen.set
-        );
-        return Some((Code::FencedSetEpoch, remark));
+    if let Some(fault) = fault_of_seen(set, event.master, event.seen) {
+        return Some(fault);
     }
     for id in &event.in_sync {
         if !set.replicas.contains_key(id) {
@@ -292,14 +304,47 @@ fn alteration_fault(set: &BrokerSet, event: &AlterSet) -> Option<(Code, String)>
         }
     }
     if !event.in_sync.contains(&event.master) {
-        let remark =
-            format!("{REJECTING} the newSyncStateSet don't contains origin leader {{{master}}}");
+        let remark = format!(
+            "{REJECTING} the newSyncStateSet don't contains origin leader {{{}}}",
+            event.master
+        );
         return Some((Code::AlterSetFailed, remark));
+    }
+    None
+}
+
+/// Why a master that knows these epochs is not the one whose set counts.
+fn fault_of_seen(set: &BrokerSet, master: i64, seen: Epochs) -> Option<(Code, String)> {
+    let now = set.master.map_or("null".to_owned(), |id| id.to_string());
+    if set.master != Some(master) {
+        let remark = format!("{REJECTING} the current leader is:{{{now}}}, not {{{master}}}");
+        return Some((Code::InvalidMaster, remark));
+    }
+    if set.master_epoch != seen.master {
+        let remark = format!(
+            "{REJECTING} the current master epoch is:{{{}}}, not {{{}}}",
+            set.master_epoch, seen.master
+        );
+        return Some((Code::FencedMasterEpoch, remark));
+    }
+    if set.set_epoch != seen.set {
+        let remark = format!(
+            "{REJECTING} the current syncStateSet epoch is:{{{}}}, not {{{}}}",
+            set.set_epoch, seen.set
+        );
+        return Some((Code::FencedSetEpoch, remark));
     }
     if set.set_epoch == i32::MAX {
         return Some((Code::AlterSetFailed, "there is no epoch left".to_owned()));
     }
     None
+}
+
+fn held(id: i64, name: &str, address: &str) -> String {
+    format!(
+        "the id {id} of {name} belongs to the broker at {address}, which is alive: two brokers with one id \
+         would take each other's place"
+    )
 }
 
 fn unknown_id(id: i64, name: &str) -> String {

@@ -92,6 +92,30 @@ pub struct Register {
     pub id: i64,
     /// Where it is reached now.
     pub address: String,
+    /// Which process it is; `None` of one that does not say so (RocketMQ's).
+    pub claim: Option<Claim>,
+}
+
+/// A process claims an id: of two that start with one directory, or its copy, the first one has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Names the process, `address;time`: the check code of the broker from now on.
+    pub check_code: String,
+    /// The check code that the broker had when it was looked whether the process of it lives.
+    pub seen: String,
+    /// Whether that one may live.
+    pub is_held: bool,
+}
+
+/// A master wants every request for another set that it has sent to be refused, whenever it comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The broker name.
+    pub name: String,
+    /// Who asks.
+    pub master: i64,
+    /// What the master knows.
+    pub seen: Epochs,
 }
 
 /// Brokers are to be forgotten (`CLEAN_BROKER_DATA`).
@@ -120,6 +144,8 @@ pub enum Event {
     Register(Register),
     /// Brokers are to be forgotten.
     Clean(Clean),
+    /// A master wants what it has asked for to be refused.
+    Fence(Fence),
 }
 
 impl Event {
@@ -132,6 +158,7 @@ impl Event {
             Self::ApplyId(each) => &each.name,
             Self::Register(each) => &each.name,
             Self::Clean(each) => &each.name,
+            Self::Fence(each) => &each.name,
         }
     }
 }
@@ -199,6 +226,8 @@ pub struct View {
     pub set_epoch: i32,
     /// Ids and addresses, in order.
     pub replicas: Vec<(i64, String)>,
+    /// Ids and check codes, in order.
+    pub check_codes: Vec<(i64, String)>,
     /// Who could be elected beside the set, in order.
     pub eligible: Vec<i64>,
 }

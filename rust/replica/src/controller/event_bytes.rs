@@ -10,7 +10,9 @@
 use std::collections::BTreeSet;
 
 use super::bytes::{ByteFault, Reader, Writer};
-use super::event::{AlterSet, ApplyId, AskedBy, Candidate, Clean, Elect, Epochs, Event, Register};
+use super::event::{
+    AlterSet, ApplyId, AskedBy, Candidate, Claim, Clean, Elect, Epochs, Event, Fence, Register,
+};
 
 /// The version that is written, and the only one that is read.
 const VERSION: u8 = 1;
@@ -20,6 +22,9 @@ const ELECT: u8 = 2;
 const APPLY_ID: u8 = 3;
 const REGISTER: u8 = 4;
 const CLEAN: u8 = 5;
+/// As [`REGISTER`], with a claim.
+const CLAIM: u8 = 6;
+const FENCE: u8 = 7;
 
 const BY_CONTROLLER: u8 = 0;
 const BY_BROKER: u8 = 1;
@@ -67,10 +72,22 @@ impl Event {
                 to.text(&event.check_code);
             }
             Self::Register(event) => {
-                to.byte(REGISTER);
+                let kind = event.claim.as_ref().map_or(REGISTER, |_| CLAIM);
+                to.byte(kind);
                 to.text(&event.name);
                 to.long(event.id);
                 to.text(&event.address);
+                if let Some(claim) = &event.claim {
+                    to.text(&claim.check_code);
+                    to.text(&claim.seen);
+                    to.flag(claim.is_held);
+                }
+            }
+            Self::Fence(event) => {
+                to.byte(FENCE);
+                to.text(&event.name);
+                to.long(event.master);
+                write_epochs(&mut to, event.seen);
             }
             Self::Clean(event) => {
                 to.byte(CLEAN);
@@ -101,10 +118,11 @@ impl Event {
                 id: from.long("an id")?,
                 check_code: from.text("a check code")?,
             }),
-            REGISTER => Self::Register(Register {
+            REGISTER | CLAIM => Self::Register(read_register(&mut from, name, kind == CLAIM)?),
+            FENCE => Self::Fence(Fence {
                 name,
-                id: from.long("an id")?,
-                address: from.text("an address")?,
+                master: from.long("a master")?,
+                seen: read_epochs(&mut from)?,
             }),
             CLEAN => Self::Clean(Clean {
                 name,
@@ -169,6 +187,29 @@ fn read_asked_by(from: &mut Reader<'_>) -> Result<AskedBy, ByteFault> {
             value: other.into(),
         }),
     }
+}
+
+fn read_register(
+    from: &mut Reader<'_>,
+    name: String,
+    has_claim: bool,
+) -> Result<Register, ByteFault> {
+    let (id, address) = (from.long("an id")?, from.text("an address")?);
+    let claim = if has_claim {
+        Some(Claim {
+            check_code: from.text("a check code")?,
+            seen: from.text("a check code")?,
+            is_held: from.flag("whether the id is held")?,
+        })
+    } else {
+        None
+    };
+    Ok(Register {
+        name,
+        id,
+        address,
+        claim,
+    })
 }
 
 fn read_alter_set(from: &mut Reader<'_>, name: String) -> Result<AlterSet, ByteFault> {

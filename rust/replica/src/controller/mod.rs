@@ -24,7 +24,7 @@ mod tests;
 
 pub use bytes::ByteFault;
 pub use event::{
-    AlterSet, Answer, ApplyId, AskedBy, Candidate, Clean, Code, Elect, Epochs, Event, Register,
-    View,
+    AlterSet, Answer, ApplyId, AskedBy, Candidate, Claim, Clean, Code, Elect, Epochs, Event, Fence,
+    Register, View,
 };
 pub use state::{BrokerSet, ControllerState, Replica};

@@ -13,7 +13,8 @@ pub(super) const FIRST_ID: i64 = 1;
 pub struct Replica {
     /// Where it is reached, `host:port`.
     pub address: String,
-    /// What it applied for its id with: who repeats it gets the same id.
+    /// What it applied for its id with: who repeats it gets the same id. Then what names the process that has
+    /// registered last, where it says so.
     pub check_code: String,
 }
 
@@ -54,8 +55,14 @@ pub(super) enum Change {
         id: i64,
         replica: Replica,
     },
-    /// A broker has another address.
-    Moved { id: i64, address: String },
+    /// A broker has another address, or is another process.
+    Moved {
+        id: i64,
+        address: String,
+        check_code: Option<String>,
+    },
+    /// The set has another epoch.
+    Fenced,
     /// There is another master, or none.
     Mastered {
         master: Option<i64>,
@@ -107,6 +114,11 @@ impl BrokerSet {
                 .replicas
                 .iter()
                 .map(|(id, each)| (*id, each.address.clone()))
+                .collect(),
+            check_codes: self
+                .replicas
+                .iter()
+                .map(|(id, each)| (*id, each.check_code.clone()))
                 .collect(),
             eligible: self.eligible.iter().copied().collect(),
         }
@@ -193,11 +205,19 @@ impl ControllerState {
 impl BrokerSet {
     fn change(&mut self, change: Change) {
         match change {
-            Change::Moved { id, address } => {
+            Change::Moved {
+                id,
+                address,
+                check_code,
+            } => {
                 if let Some(replica) = self.replicas.get_mut(&id) {
                     replica.address = address;
+                    if let Some(check_code) = check_code {
+                        replica.check_code = check_code;
+                    }
                 }
             }
+            Change::Fenced => self.set_epoch = self.set_epoch.saturating_add(1),
             Change::Mastered {
                 master,
                 in_sync_min,

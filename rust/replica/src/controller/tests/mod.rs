@@ -5,8 +5,8 @@ mod properties;
 use std::collections::BTreeSet;
 
 use super::{
-    AlterSet, Answer, ApplyId, AskedBy, Candidate, Clean, Code, ControllerState, Elect, Epochs,
-    Event, Register,
+    AlterSet, Answer, ApplyId, AskedBy, Candidate, Claim, Clean, Code, ControllerState, Elect,
+    Epochs, Event, Fence, Register,
 };
 
 const NAME: &str = "broker-a";
@@ -134,6 +134,7 @@ fn a_broker_registers_with_its_id_and_its_new_address() {
             name: NAME.into(),
             id,
             address: address.into(),
+            claim: None,
         })
     };
     let same = state.apply(&register(1, "10.0.0.1:10911"));
@@ -149,6 +150,81 @@ fn a_broker_registers_with_its_id_and_its_new_address() {
         Code::NeedToBeRegistered
     );
     assert_eq!(state.apply(&register(1, "")).code, Code::InvalidRequest);
+}
+
+fn claimed(state: &mut ControllerState, code: &str, seen: &str, is_held: bool) -> Answer {
+    let address = code.split(';').next().unwrap_or_default();
+    state.apply(&Event::Register(Register {
+        name: NAME.into(),
+        id: 1,
+        address: address.into(),
+        claim: Some(Claim {
+            check_code: code.into(),
+            seen: seen.into(),
+            is_held,
+        }),
+    }))
+}
+
+#[test]
+fn of_two_processes_that_claim_an_id_at_the_same_moment_the_first_has_it() {
+    let mut state = with_brokers(1);
+    let applied = "10.0.0.1:10911;77";
+    // Both were looked at before either was there.
+    let one = claimed(&mut state, "one:1;100", applied, false);
+    assert!(one.is_changed);
+    let view = one.view.unwrap();
+    assert_eq!(view.replicas, [(1, "one:1".to_owned())]);
+    assert_eq!(view.check_codes, [(1, "one:1;100".to_owned())]);
+    let other = claimed(&mut state, "two:1;100", applied, false);
+    assert_eq!(
+        (other.code, other.is_changed),
+        (Code::FencedMasterEpoch, false)
+    );
+    let other = claimed(&mut state, "two:1;100", "one:1;100", true);
+    assert_eq!(
+        (other.code, other.is_changed),
+        (Code::BrokerIdInvalid, false)
+    );
+    assert!(other.remark.contains("at one:1, which is alive"));
+    // The first one may say it again, and the other has the id once nobody holds it.
+    let again = claimed(&mut state, "one:1;100", "anything", true);
+    assert_eq!((again.code, again.is_changed), (Code::Success, false));
+    assert!(claimed(&mut state, "two:1;100", "one:1;100", false).is_changed);
+    assert_eq!(
+        state.view(NAME).unwrap().check_codes,
+        [(1, "two:1;100".to_owned())]
+    );
+}
+
+#[test]
+fn a_fence_refuses_what_was_asked_for_before_it_and_changes_nobody() {
+    let mut state = with_set_of_three();
+    let earlier = alter(&state, &[1, 2], &[1, 2, 3]);
+    let fence = |state: &ControllerState, master: i64| {
+        Event::Fence(Fence {
+            name: NAME.into(),
+            master,
+            seen: seen(state),
+        })
+    };
+    assert_eq!(
+        state.clone().apply(&fence(&state, 2)).code,
+        Code::InvalidMaster
+    );
+    let known = state.view(NAME).unwrap();
+    let answer = state.apply(&fence(&state, 1));
+    let view = answer.view.unwrap();
+    assert_eq!(
+        (answer.code, view.set_epoch),
+        (Code::Success, known.set_epoch + 1)
+    );
+    assert_eq!((view.in_sync, view.master), (known.in_sync, known.master));
+    assert_eq!(
+        state.apply(&Event::AlterSet(earlier)).code,
+        Code::FencedSetEpoch
+    );
+    assert_eq!(altered(&mut state, &[1, 2]).code, Code::Success);
 }
 
 #[test]

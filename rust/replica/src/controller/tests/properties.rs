@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::super::{
-    AlterSet, ApplyId, AskedBy, Candidate, Clean, ControllerState, Elect, Epochs, Event, Register,
+    AlterSet, ApplyId, AskedBy, Candidate, Claim, Clean, ControllerState, Elect, Epochs, Event,
+    Fence, Register,
 };
 use super::NAME;
 
@@ -80,8 +81,23 @@ fn events() -> impl Strategy<Value = (Event, bool)> {
             check_code: format!("h:{id};{code}"),
         })
     });
-    let register = (name(), 1..6_i64, "[a-z]{0,3}:1")
-        .prop_map(|(name, id, address)| Event::Register(Register { name, id, address }));
+    let claim = ("[a-c]", "[a-c]", any::<bool>()).prop_map(|(check_code, seen, is_held)| Claim {
+        check_code,
+        seen,
+        is_held,
+    });
+    let register = (name(), 1..6_i64, "[a-z]{0,3}:1", prop::option::of(claim)).prop_map(
+        |(name, id, address, claim)| {
+            Event::Register(Register {
+                name,
+                id,
+                address,
+                claim,
+            })
+        },
+    );
+    let fence = (name(), 0..6_i64, epochs())
+        .prop_map(|(name, master, seen)| Event::Fence(Fence { name, master, seen }));
     let clean =
         (name(), ids(), any::<bool>(), ids()).prop_map(|(name, ids, allows_living, alive)| {
             Event::Clean(Clean {
@@ -91,7 +107,8 @@ fn events() -> impl Strategy<Value = (Event, bool)> {
                 alive,
             })
         });
-    let event = prop_oneof![3 => alter, 4 => elect, 4 => apply, 1 => register, 1 => clean];
+    let event =
+        prop_oneof![3 => alter, 4 => elect, 4 => apply, 1 => register, 1 => clean, 1 => fence];
     (event, prop::bool::weighted(0.8))
 }
 
@@ -110,6 +127,7 @@ fn with_present_epochs(state: &ControllerState, event: Event) -> Event {
             ..event
         }),
         Event::Elect(event) => Event::Elect(Elect { seen, ..event }),
+        Event::Fence(event) => Event::Fence(Fence { seen, ..event }),
         other => other,
     }
 }

@@ -72,6 +72,7 @@ impl World {
                     name: NAME.to_owned(),
                     id: ask.id,
                     address: address_of(broker),
+                    claim: None,
                 });
                 Some(self.propose(&event)?)
             }
