@@ -74,14 +74,21 @@ def _help(row: Row) -> str:
         parts.append(f"Refused: {row.reason}.")
     if row.codes:
         parts.append(f"Requests: {', '.join(map(str, row.codes))}.")
-    one_of = [each.shown for each in row.arguments if each.is_one_of]
-    if one_of:
-        parts.append(f"Exactly one of {', '.join(one_of)}.")
+    parts += [
+        f"Exactly one of {', '.join(each.shown for each in group)}." for group in _groups(row)
+    ]
     return "\n\n".join(parts)
+
+
+def _groups(row: Row) -> list[list[Argument]]:
+    """Returns the groups of options of which exactly one is given."""
+    marks = dict.fromkeys(each.one_of for each in row.arguments if each.one_of)
+    return [[each for each in row.arguments if each.one_of == mark] for mark in marks]
 
 
 def _check_groups(row: Row, given: Mapping[str, Any]) -> None:
     """Refuses none, or more than one, of options that exclude one another."""
-    one_of = [each for each in row.arguments if each.is_one_of]
-    if one_of and sum(each.name in given for each in one_of) != 1:
-        raise click.UsageError(f"exactly one of {', '.join(each.shown for each in one_of)}")
+    for group in _groups(row):
+        if sum(each.name in given for each in group) != 1:
+            shown = ", ".join(each.shown for each in group)
+            raise click.UsageError(f"exactly one of {shown}")

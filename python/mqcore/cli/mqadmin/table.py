@@ -16,7 +16,8 @@ __all__ = ["Argument", "Row", "find", "rows"]
 _FILE: Final = "commands.txt"
 _REFUSED: Final = "!"
 _REQUIRED: Final = "*"
-_ONE_OF: Final = "("
+# Of each of these groups exactly one is given.
+_ONE_OF: Final = ("(", "[")
 _NO_VALUE: Final = "()"
 _ABSENT: Final = "-"
 # Names of older releases (`SubCommand.commandAlias`).
@@ -32,7 +33,7 @@ class Argument:
         long: Its long name.
         takes_value: Whether a value follows.
         is_required: Whether it must be given.
-        is_one_of: Whether exactly one of those marked so must be given.
+        one_of: The mark of a group of which exactly one must be given; empty for none.
         words: What it means, in the words of mqadmin.
     """
 
@@ -40,7 +41,7 @@ class Argument:
     long: str
     takes_value: bool
     is_required: bool
-    is_one_of: bool
+    one_of: str
     words: str
 
     @property
@@ -118,6 +119,6 @@ def _argument(line: str) -> Argument:
         long=long.removesuffix(_NO_VALUE),
         takes_value=not long.endswith(_NO_VALUE),
         is_required=mark == _REQUIRED,
-        is_one_of=mark == _ONE_OF,
+        one_of=mark if mark in _ONE_OF else "",
         words=words,
     )
