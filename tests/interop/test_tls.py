@@ -96,12 +96,13 @@ class Given:
         return TlsFiles(trusted=self.trusted, certificate=certificate, key=key)
 
     def _of_client(self, *, is_shown: bool) -> dict[str, str]:
-        certificate, key = self.paths["client"]
-        shown = {"tls.client.certPath": str(certificate), "tls.client.keyPath": str(key)}
+        # Empty, not left out: a JVM keeps what a file before this one has set.
+        certificate, key = self.paths["client"] if is_shown else ("", "")
         return {
             "tls.client.authServer": "true",
             "tls.client.trustCertPath": str(self.trusted),
-            **(shown if is_shown else {}),
+            "tls.client.certPath": str(certificate),
+            "tls.client.keyPath": str(key),
         }
 
 
