@@ -48,7 +48,7 @@ class Received:
             self.requests.clear()
 
 
-class _Service(stubs.MetricsServiceServicer):
+class _Keeping(stubs.MetricsServiceServicer):
     def __init__(self, received: Received) -> None:
         self._received = received
 
@@ -69,7 +69,7 @@ def receiving() -> Iterator[Received]:
     server = grpc.server(ThreadPoolExecutor(2))
     port = server.add_insecure_port("127.0.0.1:0")
     received = Received(f"http://127.0.0.1:{port}")
-    stubs.add_MetricsServiceServicer_to_server(_Service(received), server)  # type: ignore[no-untyped-call]
+    stubs.add_MetricsServiceServicer_to_server(_Keeping(received), server)  # type: ignore[no-untyped-call]
     server.start()
     try:
         yield received

@@ -27,6 +27,7 @@ from mqcore.snapshots import Pool, Source, StoppedStore, restore, take
 from mqcore.snapshots.errors import SnapshotError
 from mqcore.snapshots.taking import STAGE
 from mqcore.snapshots.units import cut_units
+from mqcore.spark import sink_files
 from small_store import SMALL, body_of, filled
 
 SIZES = {name: SMALL[name] for name in ("maxHashSlotNum", "maxIndexNum")}
@@ -319,6 +320,26 @@ def test_without_hashes_links_are_not_read(store_dir: Path, tmp_path: Path) -> N
     assert bodies(tmp_path / "again") == bodies(store_dir)
     second = taken(store_dir, pool, hashes_links=False)
     assert (second.linked_files, second.copied_files) == (0, 0)
+
+
+def test_what_is_copied_is_synced_bit_by_bit(
+    store_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A broker's sends wait for one large sync: no file has more unsynced than this.
+    monkeypatch.setattr(sink_files, "SETTLED_BYTES", 65_536)
+    synced: list[int] = []
+    fdatasync = os.fdatasync
+
+    def counted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_size)
+        fdatasync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", counted)
+    done = taken(store_dir, Pool.at(str(tmp_path / "backup")), hashes_links=False)
+    assert done.linked_files == FILES - 1
+    last = max(row.stored_bytes for row in done.manifest.files if row.sha256)
+    assert last > 65_536
+    assert last in synced
 
 
 def test_a_manifest_leads_nowhere_else(store_dir: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from mqcore.broker import policy
 from mqcore.broker.state import BrokerState
+from mqcore.broker.statistics import CHANNELS
 from mqcore.remoting import Link, LinkEvents, RequestCode, Slices
 
 # Changes of membership are notified together this late: a thousand clients that join at once would
@@ -88,15 +89,28 @@ class MembershipChanges:
 
 
 class Departures(LinkEvents):
-    """Takes a closed connection out of every group, and notifies those that stay."""
+    """Takes a closed connection out of every group, and notifies those that stay; counts them."""
 
     def __init__(self, state: BrokerState, membership: MembershipChanges) -> None:
         """Takes where members are, and what is notified of those that leave."""
         self._state = state
         self._membership = membership
 
+    def connected(self, link: Link) -> None:  # noqa: ARG002 - any counts
+        """Counts a connection."""
+        self._state.tallies.add(CHANNELS, "CONNECT")
+
+    def idle(self, link: Link) -> None:  # noqa: ARG002 - any counts
+        """Counts one that moved nothing for too long."""
+        self._state.tallies.add(CHANNELS, "IDLE")
+
+    def failed(self, link: Link, error: Exception) -> None:  # noqa: ARG002 - any counts
+        """Counts one that broke."""
+        self._state.tallies.add(CHANNELS, "EXCEPTION")
+
     def closed(self, link: Link) -> None:
         """Takes a connection out of every group that it is a member of."""
+        self._state.tallies.add(CHANNELS, "CLOSE")
         self._go_on(self._state.members.closing(link))
 
     def _go_on(self, steps: Iterator[str]) -> None:

@@ -41,9 +41,9 @@ def bulk(state: BrokerState, snapshot: Snapshot, series_max: int) -> BulkText:
     order = BulkOrder(
         common=common_text(snapshot),
         series_max=series_max,
-        system_topics=tuple(sorted(state.topics.system_names)),
+        system_topics=frozenset(state.topics.system_names),
         system_topic_prefix=SYSTEM_PREFIX,
-        system_groups=BUILTIN_GROUPS,
+        system_groups=frozenset(BUILTIN_GROUPS),
         system_group_prefix=SYSTEM_GROUP_PREFIX,
         retry_prefix=RETRY_PREFIX,
         dead_letter_prefix=DLQ_PREFIX,

@@ -11,9 +11,10 @@ from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.delays import FAILED_MS, IDLE_MS
 from mqcore.broker.runtime import sample_totals, sampled
 from mqcore.broker.state import BrokerState
-from mqcore.broker.statistics import MINUTE_STEP_MS, RATE_STEP_MS
+from mqcore.broker.statistics import MINUTE_STEP_MS, QUEUE_GET, RATE_STEP_MS
 from mqcore.broker.transactions import HalfMessages
 from mqcore.errors import MQError
+from mqcore.model.groups import SCHEDULE_GROUP
 from mqcore.model.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Link
@@ -209,6 +210,9 @@ class Rounds:
         self._failures = 0
         if done.skipped:
             _log.warning("delay level %d: %d messages could not be delivered", level, done.skipped)
+        if done.count:
+            key = f"{SCHEDULE_TOPIC}@{level - 1}@{SCHEDULE_GROUP}"
+            state.tallies.add(QUEUE_GET, key, done.count)
         look_ms = now_ms + self._idle_ms(level)
         if done.has_more:
             look_ms = now_ms

@@ -13,7 +13,7 @@ from mqcore.broker.durations import percentile_us, spans_text
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import DailyTotals
 from mqcore.errors import MQError
-from mqcore.model.topics import SCHEDULE_TOPIC
+from mqcore.model.topics import RETRY_PREFIX, SCHEDULE_TOPIC
 from mqcore.model.versions import version_name
 from mqcore.native import Stats, TimerProgress
 from mqcore.remoting import in_slices
@@ -30,6 +30,15 @@ GROUP_GET = "GROUP_GET_NUMS"
 GROUP_GET_SIZE = "GROUP_GET_SIZE"
 SENT_BACK = "SNDBCK_PUT_NUMS"
 DEAD = "DLQ_PUT_NUMS"
+# Messages that came back once too often; whose they are is not known, which is `null` in the key.
+SENT_BACK_DEAD = "SNDBCK2DLQ_TIMES"
+_SENT_BACK_DEAD_KEY = "null@{topic}@{group}@SEND_BACK_TO_DLQ"
+GROUP_ACK, ACK_TOTAL = "GROUP_ACK_NUMS", "BROKER_ACK_NUMS"
+GROUP_POINTS, POINTS_TOTAL = "GROUP_CK_NUMS", "BROKER_CK_NUMS"
+QUEUE_PUT, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"
+# With more queues than this those of single queues are left out: series are bounded, and topics and
+# groups come first.
+QUEUES_COUNTED_MAX = 4_000
 # Totals of the fast path whose rates are reported, by its names for them.
 _TOTALS = ("sends", "found", "missed", "pulled")
 TIMER_ENTERED = "TIMER_ENQUEUE_NUMS"
@@ -114,12 +123,42 @@ def sample(state: BrokerState, timers: TimerProgress | None = None) -> Generator
         if at % _PER_STEP == 0:
             yield
     noted.note(GET_OF_USERS, cluster, of_users)
-    for given in state.fast_path.times.given_back():
+    yield from _noting_pairs(noted, state)
+    queues_max = QUEUES_COUNTED_MAX if state.settings.counts_queues else 0
+    for at, sent_to in enumerate(state.fast_path.times.queues(queues_max)):
+        key = f"{sent_to.topic}@{sent_to.queue_id}"
+        noted.note(QUEUE_PUT, key, sent_to.messages)
+        noted.note(QUEUE_PUT_SIZE, key, sent_to.bytes, sent_to.messages)
+        if at % _PER_STEP == 0:
+            yield
+    for name, key, total, times in state.tallies.rows():
+        noted.note(name, key, total, times)
+    noted.end()
+
+
+def _noting_pairs(noted: _Round, state: BrokerState) -> Generator[None, None, None]:
+    """Notes what groups gave back and acknowledged, by topic and group."""
+    acks = points = 0
+    for at, given in enumerate(state.fast_path.times.given_back()):
+        if at % _PER_STEP == 0:
+            yield
         key = f"{given.topic}@{given.group}"
-        for name, count in ((SENT_BACK, given.retried), (DEAD, given.dead)):
+        acks += given.acked
+        points += given.points
+        for name, count in (
+            (SENT_BACK, given.retried),
+            (DEAD, given.dead),
+            (GROUP_ACK, given.acked),
+            (GROUP_POINTS, given.points),
+        ):
             if count:
                 noted.note(name, key, count)
-    noted.end()
+        if given.dead and not given.topic.startswith(RETRY_PREFIX):
+            key = _SENT_BACK_DEAD_KEY.format(topic=given.topic, group=given.group)
+            noted.note(SENT_BACK_DEAD, key, given.dead)
+    for name, count in ((ACK_TOTAL, acks), (POINTS_TOTAL, points)):
+        if count:
+            noted.note(name, state.settings.cluster, count)
 
 
 async def sampled(state: BrokerState) -> None:

@@ -20,7 +20,7 @@ from mqcore.broker.request_durations import RequestDurations
 from mqcore.broker.request_modes import RequestModeTable
 from mqcore.broker.role import Role
 from mqcore.broker.static_topics import StaticTopicTable
-from mqcore.broker.statistics import Statistics
+from mqcore.broker.statistics import Statistics, Tallies
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
@@ -56,6 +56,7 @@ class BrokerState:
         modes: Which groups ask by pop.
         delays: How far delayed messages were delivered.
         statistics: Counters over windows.
+        tallies: What Python counts for them.
         conflicts: How often members of a group came to differ in what they want.
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
@@ -106,6 +107,7 @@ class BrokerState:
     link_refusals: Mapping[str, int] = field(default_factory=dict)
     checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     revived: int = 0
+    tallies: Tallies = field(default_factory=Tallies)
     durations: RequestDurations = field(default_factory=RequestDurations)
     bits_filled: int = -1
     config_path: Path | None = None

@@ -22,6 +22,11 @@ _DAY_SAMPLES = 25
 # (`StoreStatsService`).
 RATE_STEP_MS: Final = 1_000
 _RATE_WINDOWS_S: Final = (10, 60, 600)
+# Names of counters that Python fills (`BrokerStatsManager`).
+QUEUE_GET: Final = "QUEUE_GET_NUMS"
+CONSUMER_REGISTER: Final = "CONSUMER_REGISTER_TIME"
+PRODUCER_REGISTER: Final = "PRODUCER_REGISTER_TIME"
+CHANNELS: Final = "CHANNEL_ACTIVITY"
 # Series kept at the most: each has at most 39 samples of three numbers, some 10 KB.
 SERIES_MAX = 20_000
 
@@ -175,6 +180,23 @@ class DailyTotals:
         if self._day is None or day > self._day:
             # A clock that is set back makes no second midnight.
             self._day = day
+
+
+class Tallies:
+    """Running totals of what Python does, by the official name and key."""
+
+    def __init__(self) -> None:
+        """Begins without any."""
+        self._totals: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def add(self, name: str, key: str, value: int = 1) -> None:
+        """Counts one addition. Names and keys are few: those of the program, and delay levels."""
+        total, times = self._totals.get((name, key), (0, 0))
+        self._totals[name, key] = total + value, times + 1
+
+    def rows(self) -> list[tuple[str, str, int, int]]:
+        """Returns name, key, total and how many additions made it."""
+        return [(*key, *total) for key, total in self._totals.items()]
 
 
 class Statistics:

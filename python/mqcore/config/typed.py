@@ -111,6 +111,7 @@ class BrokerFields:
     transaction_timeout_ms: Annotated[int, "transactionTimeOut"]
     transaction_check_max: Annotated[int, "transactionCheckMax"]
     transaction_check_interval_ms: Annotated[int, "transactionCheckInterval"]
+    counts_queues: Annotated[bool, "enableDetailStat"]
     config_black_list: Annotated[str, "configBlackList"]
     resolves_name_servers: Annotated[bool, "fetchNameSrvAddrByDnsLookup"]
     heartbeat_send_timeout_ms: Annotated[int, "sendHeartbeatTimeoutMillis"]

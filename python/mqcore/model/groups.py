@@ -10,6 +10,8 @@ from mqcore.model.retry_policies import CUSTOMIZED, RetryPolicy, retry_policy
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 # Groups that are there without anybody's asking; the broadcast of those three is allowed.
+# Who delivers delay levels, in the keys of statistics.
+SCHEDULE_GROUP: Final = "SCHEDULE_CONSUMER"
 BUILTIN_GROUPS: Final = (
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",

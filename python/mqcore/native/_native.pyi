@@ -1917,6 +1917,9 @@ class RequestTimes:
     def topics(self) -> list[TopicTraffic]:
         """Returns what was stored, by topic and kind."""
 
+    def queues(self, queues_max: int) -> list[QueueTraffic]:
+        """Returns what was stored, by queue; nothing where there are more than so many."""
+
     def topic_seconds(self) -> list[TopicSeconds]:
         """Returns times of the messages of topics."""
 
@@ -2105,6 +2108,8 @@ class GivenBack:
         topic: The topic.
         retried: Messages for its retry topic.
         dead: Messages that became dead letters.
+        acked: Messages acknowledged after a pop, or given another time.
+        points: Check points that were kept for pops.
     """
 
     @property
@@ -2115,6 +2120,31 @@ class GivenBack:
     def retried(self) -> int: ...
     @property
     def dead(self) -> int: ...
+    @property
+    def acked(self) -> int: ...
+    @property
+    def points(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class QueueTraffic:
+    """What was stored of a queue.
+
+    Attributes:
+        topic: The topic.
+        queue_id: The queue.
+        messages: Messages.
+        bytes: Bytes of their records.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final

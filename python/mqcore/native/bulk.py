@@ -43,9 +43,9 @@ class BulkOrder(NamedTuple):
 
     common: str
     series_max: int
-    system_topics: tuple[str, ...]
+    system_topics: frozenset[str]
     system_topic_prefix: str
-    system_groups: tuple[str, ...]
+    system_groups: frozenset[str]
     system_group_prefix: str
     retry_prefix: str
     dead_letter_prefix: str

@@ -220,7 +220,12 @@ class LocalDirectory(Directory):
         unfinished, final = self._unfinished(), Path(path)
         try:
             with unfinished.open("wb") as file:
-                yield Sink(file)
+
+                def settle() -> None:
+                    file.flush()
+                    os.fdatasync(file.fileno())
+
+                yield Sink(file, settle)
                 file.flush()
                 os.fsync(file.fileno())
             final.parent.mkdir(parents=True, exist_ok=True)

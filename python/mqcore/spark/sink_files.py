@@ -2,9 +2,15 @@
 
 import io
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 __all__ = ["Sink"]
+
+
+# What is written and not synced, at the most. One sync of a file of a gigabyte at its end keeps the
+# syncs of a broker on the same disk waiting, and unwritten pages its appends.
+SETTLED_BYTES: Final = 8 << 20
 
 
 class Sink(io.RawIOBase):
@@ -14,10 +20,17 @@ class Sink(io.RawIOBase):
     syncs at the end.
     """
 
-    def __init__(self, target: Any) -> None:
-        """Takes an open file."""
+    def __init__(self, target: Any, settle: Callable[[], None] | None = None) -> None:
+        """Takes an open file.
+
+        Args:
+            target: The file.
+            settle: Called after every `SETTLED_BYTES`: syncs what was written so far.
+        """
         super().__init__()
         self._target = target
+        self._settle = settle
+        self._unsettled = 0
         self.size_bytes = 0
         self.crc32 = 0
 
@@ -27,6 +40,10 @@ class Sink(io.RawIOBase):
         self.crc32 = zlib.crc32(view, self.crc32)
         self.size_bytes += len(view)
         self._target.write(view)
+        self._unsettled += len(view)
+        if self._settle is not None and self._unsettled >= SETTLED_BYTES:
+            self._settle()
+            self._unsettled = 0
         return len(view)
 
     def writable(self) -> bool:

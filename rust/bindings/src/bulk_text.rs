@@ -1,7 +1,9 @@
 //! Metrics by topic and by group as text: there may be a hundred thousand of them, and they are written
 //! without the interpreter. What they are called comes from Python's table of families.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use mqcore_engine::lock::Mutex;
 use mqcore_fast_path::exposition::{Row, SeriesBound, Shape, Value, labels_text};
@@ -27,9 +29,9 @@ pub(crate) struct BulkFamilyRow {
 pub(crate) struct BulkOrderRow {
     common: String,
     series_max: usize,
-    system_topics: Vec<String>,
+    system_topics: HashSet<String>,
     system_topic_prefix: String,
-    system_groups: Vec<String>,
+    system_groups: HashSet<String>,
     system_group_prefix: String,
     retry_prefix: String,
     dead_letter_prefix: String,
@@ -79,10 +81,10 @@ impl BulkOrderRow {
 
     fn is_system(&self, topic: &str, group: &str) -> bool {
         topic.starts_with(&self.system_topic_prefix)
-            || self.system_topics.iter().any(|each| each == topic)
+            || self.system_topics.contains(topic)
             || (!group.is_empty()
                 && (group.starts_with(&self.system_group_prefix)
-                    || self.system_groups.iter().any(|each| each == group)))
+                    || self.system_groups.contains(group)))
     }
 
     fn labels(&self, family: &BulkFamilyRow, of: &Figures<'_>) -> String {
@@ -189,6 +191,8 @@ impl BulkOrderRow {
 #[derive(Default)]
 pub(crate) struct Bulk {
     bound: Mutex<SeriesBound>,
+    /// How long the last text was: a longer one is copied while it grows.
+    last_len: AtomicUsize,
 }
 
 impl Bulk {
@@ -200,9 +204,12 @@ impl Bulk {
     ) -> BulkText {
         let own = lags.iter().find(|lag| lag.group == order.own_group);
         let own_behind_ms = own.and_then(|lag| lag.behind_ms);
-        let mut text = Vec::new();
+        // Some series come between two texts.
+        let last_len = self.last_len.load(Relaxed);
+        let mut text = Vec::with_capacity(last_len + last_len / 16);
         let figures = (traffic, groups, lags);
         let left_out = order.write(&mut self.bound.lock(), figures, &mut text);
+        self.last_len.store(text.len(), Relaxed);
         BulkText {
             text,
             left_out,

@@ -82,6 +82,9 @@ impl ConsumerOffsets {
 
     #[pyo3(signature = (*, group=None, topic=None))]
     fn remove(&self, group: Option<&str>, topic: Option<&str>) -> usize {
+        if topic.is_some() {
+            self.fast_path.kept_times.forget();
+        }
         for home in self.fast_path.of_reactors() {
             home.locked().path.forget_gets(group, topic);
         }

@@ -189,8 +189,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::request_times::{
-        GivenBack, RequestDuration, RequestTimes, SlowRequest, StageTimes, TopicSeconds,
-        TopicTraffic,
+        GivenBack, QueueTraffic, RequestDuration, RequestTimes, SlowRequest, StageTimes,
+        TopicSeconds, TopicTraffic,
     };
     #[pymodule_export]
     use crate::settings::settings;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::MutexGuard;
+use mqcore_fast_path::lags::KeptTimes;
 use mqcore_fast_path::locked;
 use mqcore_fast_path::shared_state::SharedState;
 use mqcore_fast_path::{FastPath, locked::Inside as AnyInside};
@@ -28,6 +29,8 @@ pub(crate) struct LockedFastPath {
     others: Vec<Arc<Home>>,
     /// What loops share, each part behind its own lock: asked without the locks of fast paths.
     pub(crate) shared: SharedState,
+    /// Store times that reports of lags have looked up.
+    pub(crate) kept_times: KeptTimes,
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: SystemClock,
     pub(crate) origin: Origin,
@@ -44,6 +47,7 @@ impl LockedFastPath {
         let home = |path| Arc::new(Home::new(path, clock.clone()));
         Self {
             shared,
+            kept_times: KeptTimes::default(),
             first: home(first),
             others: others.into_iter().map(home).collect(),
             engine,

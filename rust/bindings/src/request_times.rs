@@ -123,6 +123,22 @@ frozen! {
         retried: u64,
         /// Messages that became dead letters.
         dead: u64,
+        /// Messages acknowledged after a pop, or given another time.
+        acked: u64,
+        /// Check points that were kept for pops.
+        points: u64,
+    }
+
+    /// What was stored of a queue.
+    QueueTraffic {
+        /// The topic.
+        topic: String,
+        /// The queue.
+        queue_id: i32,
+        /// Messages.
+        messages: u64,
+        /// Bytes of their records.
+        bytes: u64,
     }
 }
 
@@ -228,11 +244,16 @@ impl RequestTimes {
     }
 
     fn traffic(&self) -> Traffic {
+        self.summed(Traffic::clone)
+    }
+
+    /// The sum of a part of what the loops have counted.
+    fn summed(&self, part: impl Fn(&Traffic) -> Traffic) -> Traffic {
         let mut all = Traffic::default();
         for home in self.fast_path.homes() {
             // The sum is made while nobody waits.
-            let of_loop = home.locked().path.connections.traffic.clone();
-            all.add_all(&of_loop);
+            let of_loop = part(&home.locked().path.connections.traffic);
+            all.add(of_loop);
         }
         all
     }
@@ -358,10 +379,27 @@ impl RequestTimes {
         })
     }
 
+    /// What was stored, by queue; nothing where there are more than so many.
+    fn queues(&self, py: Python<'_>, queues_max: usize) -> Vec<QueueTraffic> {
+        gil_call(py, Gil::Released, || {
+            let all = self.traffic();
+            if all.queues().nth(queues_max).is_some() {
+                return Vec::new();
+            }
+            let rows = all.queues().map(|(topic, queue_id, stored)| QueueTraffic {
+                topic: topic.to_owned(),
+                queue_id,
+                messages: stored.messages,
+                bytes: stored.bytes,
+            });
+            rows.collect()
+        })
+    }
+
     /// Times of the messages of topics.
     fn topic_seconds(&self, py: Python<'_>) -> Vec<TopicSeconds> {
         gil_call(py, Gil::Released, || {
-            let all = self.traffic();
+            let all = self.summed(Traffic::only_seconds);
             let rows = all.seconds().map(|(topic, seconds)| TopicSeconds {
                 topic: topic.to_owned(),
                 delays: seconds.delays.counts.to_vec(),
@@ -377,7 +415,9 @@ impl RequestTimes {
     fn bulk_text(&self, py: Python<'_>, order: BulkOrderRow) -> BulkText {
         gil_call(py, Gil::Released, || {
             let (traffic, groups) = (self.traffic(), self.groups());
-            let lags = groups.lags(&self.fast_path.engine, &self.fast_path.clock);
+            let (store, clock) = (&self.fast_path.engine, &self.fast_path.clock);
+            let kept = &self.fast_path.kept_times;
+            let lags = kept.with(|known| groups.lags(store, clock, known));
             self.bulk.text(&order, (&traffic, &groups, &lags))
         })
     }
@@ -385,13 +425,15 @@ impl RequestTimes {
     /// What groups gave back.
     fn given_back(&self, py: Python<'_>) -> Vec<GivenBack> {
         gil_call(py, Gil::Released, || {
-            let all = self.traffic();
+            let all = self.summed(Traffic::only_given_back);
             let rows = all.all_given_back();
             let rows = rows.map(|(group, topic, count)| GivenBack {
                 group: group.to_owned(),
                 topic: topic.to_owned(),
                 retried: count.retried,
                 dead: count.dead,
+                acked: count.acked,
+                points: count.points,
             });
             rows.collect()
         })

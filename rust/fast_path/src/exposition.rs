@@ -1,8 +1,6 @@
 //! Rows of figures as Prometheus's text, within a bound of series. Pure; knows no figure by itself: names,
 //! labels and heads are given.
 
-use std::io::Write as _;
-
 use hashbrown::{HashMap, HashSet};
 
 use crate::traffic::OTHER;
@@ -129,8 +127,9 @@ fn write_row(shape: &Shape, common: &str, labels: &str, value: &Value, out: &mut
             out.extend_from_slice(bound.as_bytes());
             out.push(b'"');
         }
-        // Into memory: it cannot fail.
-        let _written = writeln!(out, "}} {number}.0");
+        out.extend_from_slice(b"} ");
+        write_number(number, out);
+        out.extend_from_slice(b".0\n");
     };
     match value {
         Value::Number(number) => line("", None, *number),
@@ -147,6 +146,23 @@ fn write_row(shape: &Shape, common: &str, labels: &str, value: &Value, out: &mut
     }
 }
 
+/// Writes a number in digits: a formatter takes several times as long, and there is one per line.
+fn write_number(number: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut rest = number;
+    loop {
+        let digit = u8::try_from(rest % 10).unwrap_or_default();
+        out.push(b'0' + digit);
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if let Some(digits) = out.get_mut(start..) {
+        digits.reverse();
+    }
+}
+
 /// Labels as they are written behind those of all samples, each with its comma.
 pub fn labels_text<'a>(names: &[String], value_of: impl Fn(usize) -> &'a str) -> String {
     let mut text = String::with_capacity(names.len() * 32);
@@ -154,13 +170,21 @@ pub fn labels_text<'a>(names: &[String], value_of: impl Fn(usize) -> &'a str) ->
         text.push(',');
         text.push_str(name);
         text.push_str("=\"");
-        for letter in value_of(at).chars() {
-            match letter {
-                '\\' => text.push_str("\\\\"),
-                '"' => text.push_str("\\\""),
-                '\n' => text.push_str("\\n"),
-                other => text.push(other),
+        let value = value_of(at);
+        if value
+            .bytes()
+            .any(|byte| matches!(byte, b'\\' | b'"' | b'\n'))
+        {
+            for letter in value.chars() {
+                match letter {
+                    '\\' => text.push_str("\\\\"),
+                    '"' => text.push_str("\\\""),
+                    '\n' => text.push_str("\\n"),
+                    other => text.push(other),
+                }
             }
+        } else {
+            text.push_str(value);
         }
         text.push('"');
     }
@@ -215,6 +239,15 @@ mod tests {
              m_sum{c=\"d\",topic=\"t\"} 19.0\n\
              m_count{c=\"d\",topic=\"t\"} 3.0\n"
         );
+    }
+
+    #[test]
+    fn numbers_are_written_in_digits() {
+        for number in [0, 7, 10, 1_234_567_890, u64::MAX] {
+            let mut out = b"x".to_vec();
+            write_number(number, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("x{number}"));
+        }
     }
 
     #[test]

@@ -62,9 +62,56 @@ pub struct GivenBack {
     pub retried: u64,
     /// To its dead letters.
     pub dead: u64,
+    /// Acknowledged after a pop, or given another time; what comes again is counted again.
+    pub acked: u64,
+    /// Check points that were kept for pops.
+    pub points: u64,
 }
 
-type ByKind = [Stored; MESSAGE_KINDS.len()];
+/// Queues of a topic whose messages are counted.
+const QUEUES_MAX: usize = 1_024;
+
+/// What was stored of a queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InQueue {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
+
+/// What was stored of a topic.
+#[derive(Debug, Clone, Default)]
+struct OfTopic {
+    kinds: [Stored; MESSAGE_KINDS.len()],
+    queues: Vec<InQueue>,
+}
+
+impl OfTopic {
+    fn queue(&mut self, queue_id: i32) -> Option<&mut InQueue> {
+        let at = usize::try_from(queue_id).ok()?;
+        if self.queues.len() <= at && at < QUEUES_MAX {
+            self.queues.resize(at + 1, InQueue::default());
+        }
+        self.queues.get_mut(at)
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        for (sum, more) in self.kinds.iter_mut().zip(&other.kinds) {
+            sum.messages += more.messages;
+            sum.bytes += more.bytes;
+            sum.sizes.add_all(&more.sizes);
+        }
+        if self.queues.len() < other.queues.len() {
+            self.queues.resize(other.queues.len(), InQueue::default());
+        }
+        for (sum, more) in self.queues.iter_mut().zip(&other.queues) {
+            sum.messages += more.messages;
+            sum.bytes += more.bytes;
+        }
+    }
+}
+
 /// Times in six bounds, s.
 pub type Seconds = Below<7>;
 
@@ -80,14 +127,19 @@ pub struct TopicSeconds {
 /// The counters of one loop.
 #[derive(Debug, Clone, Default)]
 pub struct Traffic {
-    topics: HashMap<Box<str>, Box<ByKind>>,
+    topics: HashMap<Box<str>, Box<OfTopic>>,
     given_back: HashMap<(Box<str>, Box<str>), GivenBack>,
     seconds: HashMap<Box<str>, TopicSeconds>,
 }
 
 impl Traffic {
-    /// Counts messages that were stored at once for a topic.
-    pub(crate) fn stored(&mut self, topic: &str, kind: MessageKind, messages: u64, bytes: u64) {
+    /// Counts messages that were stored at once for a queue of a topic.
+    pub(crate) fn stored(
+        &mut self,
+        (topic, queue_id): (&str, i32),
+        kind: MessageKind,
+        (messages, bytes): (u64, u64),
+    ) {
         let of_topic = if let Some(known) = self.topics.get_mut(topic) {
             known
         } else {
@@ -95,7 +147,11 @@ impl Traffic {
             let name = if is_full { OTHER } else { topic };
             self.topics.entry(name.into()).or_default()
         };
-        let Some(stored) = of_topic.get_mut(kind as usize) else {
+        if let Some(queue) = of_topic.queue(queue_id) {
+            queue.messages += messages;
+            queue.bytes += bytes;
+        }
+        let Some(stored) = of_topic.kinds.get_mut(kind as usize) else {
             return;
         };
         stored.messages += messages;
@@ -124,11 +180,7 @@ impl Traffic {
 
     /// Counts a message that a group gave back.
     pub(crate) fn given_back(&mut self, group: &str, topic: &str, is_dead: bool) {
-        let mut key: (Box<str>, Box<str>) = (group.into(), topic.into());
-        if self.given_back.len() >= NAMES_MAX && !self.given_back.contains_key(&key) {
-            key = (OTHER.into(), OTHER.into());
-        }
-        let count = self.given_back.entry(key).or_default();
+        let count = self.of_pair(group, topic);
         let counter = if is_dead {
             &mut count.dead
         } else {
@@ -137,15 +189,54 @@ impl Traffic {
         *counter += 1;
     }
 
+    /// Counts messages that a group acknowledged after a pop.
+    pub(crate) fn acked(&mut self, group: &str, topic: &str, messages: u64) {
+        self.of_pair(group, topic).acked += messages;
+    }
+
+    /// Counts a check point that was kept for a pop.
+    pub(crate) fn point_kept(&mut self, group: &str, topic: &str) {
+        self.of_pair(group, topic).points += 1;
+    }
+
+    fn of_pair(&mut self, group: &str, topic: &str) -> &mut GivenBack {
+        let mut key: (Box<str>, Box<str>) = (group.into(), topic.into());
+        if self.given_back.len() >= NAMES_MAX && !self.given_back.contains_key(&key) {
+            key = (OTHER.into(), OTHER.into());
+        }
+        self.given_back.entry(key).or_default()
+    }
+
+    /// A copy without what was stored and times: there may be many topics.
+    #[must_use]
+    pub fn only_given_back(&self) -> Self {
+        Self {
+            given_back: self.given_back.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// A copy of the times of messages alone.
+    #[must_use]
+    pub fn only_seconds(&self) -> Self {
+        Self {
+            seconds: self.seconds.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Counts what another loop has counted, too; of two the one with fewer topics is added.
+    pub fn add(&mut self, mut other: Self) {
+        if other.topics.len() > self.topics.len() {
+            std::mem::swap(self, &mut other);
+        }
+        self.add_all(&other);
+    }
+
     /// Counts what another loop has counted, too.
     pub fn add_all(&mut self, other: &Self) {
-        for (topic, kinds) in &other.topics {
-            let of_topic = self.topics.entry(topic.clone()).or_default();
-            for (sum, more) in of_topic.iter_mut().zip(kinds.iter()) {
-                sum.messages += more.messages;
-                sum.bytes += more.bytes;
-                sum.sizes.add_all(&more.sizes);
-            }
+        for (topic, more) in &other.topics {
+            self.topics.entry(topic.clone()).or_default().add_all(more);
         }
         for (topic, seconds) in &other.seconds {
             let sum = self.seconds.entry(topic.clone()).or_default();
@@ -156,14 +247,25 @@ impl Traffic {
             let sum = self.given_back.entry(key.clone()).or_default();
             sum.retried += count.retried;
             sum.dead += count.dead;
+            sum.acked += count.acked;
+            sum.points += count.points;
         }
     }
 
     /// Topic, kind and what was stored, of every kind that came.
     pub fn topics(&self) -> impl Iterator<Item = (&str, &'static str, &Stored)> {
-        let each = self.topics.iter().flat_map(|(topic, kinds)| {
-            let kinds = MESSAGE_KINDS.iter().zip(kinds.iter());
+        let each = self.topics.iter().flat_map(|(topic, found)| {
+            let kinds = MESSAGE_KINDS.iter().zip(found.kinds.iter());
             kinds.map(move |((_, name), stored)| (topic.as_ref(), *name, stored))
+        });
+        each.filter(|(_, _, stored)| stored.messages > 0)
+    }
+
+    /// Topic, queue and what was stored, of every queue that had a message.
+    pub fn queues(&self) -> impl Iterator<Item = (&str, i32, InQueue)> {
+        let each = self.topics.iter().flat_map(|(topic, found)| {
+            let queues = (0..).zip(&found.queues);
+            queues.map(move |(queue_id, stored)| (topic.as_ref(), queue_id, *stored))
         });
         each.filter(|(_, _, stored)| stored.messages > 0)
     }
@@ -188,9 +290,9 @@ mod tests {
     #[test]
     fn topics_are_counted_by_kind_and_what_is_beyond_the_bound_together() {
         let mut traffic = Traffic::default();
-        traffic.stored("t", MessageKind::Normal, 1, 100);
-        traffic.stored("t", MessageKind::Normal, 4, 8 << 10);
-        traffic.stored("t", MessageKind::Delay, 1, 5 << 20);
+        traffic.stored(("t", 0), MessageKind::Normal, (1, 100));
+        traffic.stored(("t", 0), MessageKind::Normal, (4, 8 << 10));
+        traffic.stored(("t", 0), MessageKind::Delay, (1, 5 << 20));
         let mut both = traffic.clone();
         both.add_all(&traffic);
         let mut rows: Vec<_> = both.topics().collect();
@@ -203,11 +305,51 @@ mod tests {
         );
         assert_eq!(rows[1].2.sizes.counts, [2, 8, 0, 0, 0, 0, 0]);
         for number in 0..NAMES_MAX + 10 {
-            traffic.stored(&format!("u{number}"), MessageKind::Fifo, 1, 1);
+            traffic.stored((&format!("u{number}"), 0), MessageKind::Fifo, (1, 1));
         }
         let others = traffic.topics().find(|row| row.0 == OTHER);
         assert_eq!(others.map(|row| row.2.messages), Some(11));
         assert_eq!(traffic.topics.len(), NAMES_MAX + 1);
+    }
+
+    #[test]
+    fn a_sum_is_the_same_whoever_has_more_topics() {
+        let (mut one, mut other) = (Traffic::default(), Traffic::default());
+        one.stored(("t", 0), MessageKind::Normal, (1, 100));
+        one.given_back("g", "t", false);
+        for topic in ["t", "u", "v"] {
+            other.stored((topic, 0), MessageKind::Normal, (2, 100));
+        }
+        other.delayed("t", 5);
+        for (first, second) in [(&one, &other), (&other, &one)] {
+            let mut sum = first.clone();
+            sum.add(second.clone());
+            let mut rows: Vec<_> = sum.topics().map(|row| (row.0, row.2.messages)).collect();
+            rows.sort_unstable();
+            assert_eq!(rows, [("t", 3), ("u", 2), ("v", 2)]);
+            assert_eq!(sum.all_given_back().count(), 1);
+            assert_eq!(sum.seconds().count(), 1);
+            assert_eq!(sum.only_seconds().topics().count(), 0);
+            assert_eq!(sum.only_seconds().seconds().count(), 1);
+            assert_eq!(sum.only_given_back().seconds().count(), 0);
+            assert_eq!(sum.only_given_back().all_given_back().count(), 1);
+        }
+    }
+
+    #[test]
+    fn queues_are_counted_within_a_bound() {
+        let mut traffic = Traffic::default();
+        for queue_id in [2, 0, 2, -1, i32::MAX] {
+            traffic.stored(("t", queue_id), MessageKind::Normal, (1, 10));
+        }
+        let mut both = Traffic::default();
+        both.stored(("t", 0), MessageKind::Fifo, (4, 40));
+        both.add_all(&traffic);
+        let rows: Vec<_> = both
+            .queues()
+            .map(|row| (row.1, row.2.messages, row.2.bytes))
+            .collect();
+        assert_eq!(rows, [(0, 5, 50), (2, 2, 20)]);
     }
 
     #[test]
@@ -217,10 +359,14 @@ mod tests {
         traffic.given_back("g", "t", true);
         let mut both = traffic.clone();
         both.add_all(&traffic);
+        both.acked("g", "t", 3);
+        both.point_kept("g", "t");
         let rows: Vec<_> = both.all_given_back().collect();
         let count = GivenBack {
             retried: 2,
             dead: 2,
+            acked: 3,
+            points: 1,
         };
         assert_eq!(rows, [("g", "t", count)]);
     }

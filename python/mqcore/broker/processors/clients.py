@@ -16,6 +16,8 @@ from mqcore.broker.order_locks import (
     REQUEST_BYTES_MAX,
 )
 from mqcore.broker.state import BrokerState
+from mqcore.broker.statistics import CONSUMER_REGISTER, PRODUCER_REGISTER
+from mqcore.clock import monotonic_ms
 from mqcore.errors import RefusedError
 from mqcore.model.heartbeats import (
     HALF_BATCHES_FIELD,
@@ -106,11 +108,13 @@ class Clients:
         with self._heard_out(request.link) as left:
             for name in beat.producer_groups:
                 if request.link.is_open and ("producer", name) not in left:
-                    _try(faults, self._state.members.take_producer, name, client)
+                    with self._timed(PRODUCER_REGISTER):
+                        _try(faults, self._state.members.take_producer, name, client)
                 await slices.turn()
             for data in allowed:
                 if request.link.is_open and ("consumer", data.group) not in left:
-                    _try(faults, self._take, data, client)
+                    with self._timed(CONSUMER_REGISTER):
+                        _try(faults, self._take, data, client)
                 await slices.turn()
             await self._membership.subscriptions_filled()
         if faults:
@@ -164,6 +168,14 @@ class Clients:
     def _too_much(self, what: str, key: str) -> RefusedError:
         limit = self._state.settings.configuration.value(key)
         return refused(what, key, int(str(limit)))
+
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        """Counts how long it takes to note a member, ms."""
+        began_ms = monotonic_ms()
+        yield
+        cluster = self._state.settings.cluster
+        self._state.tallies.add(name, cluster, monotonic_ms() - began_ms)
 
     @contextlib.contextmanager
     def _heard_out(self, link: Link) -> Iterator[set[tuple[str, str]]]:

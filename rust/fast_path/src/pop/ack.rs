@@ -96,6 +96,8 @@ impl AckProcessor<'_> {
             }
             self.land(cx.policy, queue, handle.pop_time_ms, 1);
         }
+        let traffic = &mut cx.connections.traffic;
+        traffic.acked(header.group, header.topic, 1);
         cx.connections.succeed(&request_context, None);
         Ok(())
     }
@@ -147,7 +149,7 @@ impl AckProcessor<'_> {
 
     fn acknowledge_batch<D: Disk, C: Clock>(
         &mut self,
-        cx: &Context<'_, D, C>,
+        cx: &mut Context<'_, D, C>,
         request_context: &RequestContext,
         ack: &BatchAck,
         broker: &str,
@@ -164,7 +166,11 @@ impl AckProcessor<'_> {
             let mut result = Ok(());
             for offset in offsets {
                 let which = (offset, ack.pop_time_ms);
-                result = result.and(self.acknowledge_ordered(cx, request_context, queue, which));
+                let done = self.acknowledge_ordered(cx, request_context, queue, which);
+                if done.is_ok() {
+                    cx.connections.traffic.acked(&ack.group, &ack.topic, 1);
+                }
+                result = result.and(done);
             }
             return result;
         }
@@ -186,6 +192,8 @@ impl AckProcessor<'_> {
             self.store_ack(cx, &acked, elsewhere);
         }
         self.land(cx.policy, queue, ack.pop_time_ms, count);
+        let traffic = &mut cx.connections.traffic;
+        traffic.acked(&ack.group, &ack.topic, count as u64);
         Ok(())
     }
 
@@ -302,6 +310,9 @@ impl AckProcessor<'_> {
         }
         let time_ms = time_of_change(pop_ms(cx.store, cx.policy), handle.pop_time_ms);
         self.move_point(cx, &header, &handle, time_ms)?;
+        let traffic = &mut cx.connections.traffic;
+        traffic.point_kept(header.group, header.topic);
+        traffic.acked(header.group, header.topic, 1);
         let (invisible_ms, queue) = (header.invisible_ms, handle.revive_queue);
         reply_changed(cx, &request_context, (time_ms, invisible_ms, queue));
         Ok(())

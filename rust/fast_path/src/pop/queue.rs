@@ -235,6 +235,9 @@ impl QueuePop<'_> {
         ) {
             run.rest += offsets.len() as i64;
             return false;
+        } else {
+            let traffic = &mut cx.connections.traffic;
+            traffic.point_kept(&run.pop.group, &run.pop.topic);
         }
         let queue = (&*read.topic, &*run.pop.group, step.queue_id);
         self.merge.in_flight.add(queue, offsets.len());

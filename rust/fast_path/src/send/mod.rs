@@ -216,8 +216,9 @@ impl SendProcessor {
         cx.connections.stats.sends += messages;
         cx.connections.stats.send_bytes += appended.len_bytes;
         let dead = dead_letter.is_some().then_some(send.topic);
-        let counted = (topic, messages, appended.len_bytes);
-        count_stored(cx, counted, &seen, (route, dead));
+        let queue = (topic, send.queue_id);
+        let counted = (messages, appended.len_bytes);
+        count_stored(cx, (queue, counted), &seen, (route, dead));
         if seen.is_half {
             self.counts.change(send.topic, |count| count.waiting += 1);
         }
@@ -284,7 +285,11 @@ impl SendProcessor {
         let bytes = last.end() - first.physical_offset;
         cx.connections.stats.send_bytes += bytes;
         let (traffic, messages) = (&mut cx.connections.traffic, appended.len() as u64);
-        traffic.stored(send.topic, seen.kind(), messages, bytes);
+        traffic.stored(
+            (send.topic, target.queue_id),
+            seen.kind(),
+            (messages, bytes),
+        );
         let mut stored = Stored::at(request.request_context, Kind::Send, target.queue_id, first);
         stored.bytes = bytes;
         stored.others = appended.iter().skip(1).map(|p| p.physical_offset).collect();
@@ -343,7 +348,8 @@ impl SendProcessor {
         cx.connections.stats.sends += messages;
         cx.connections.stats.send_bytes += appended.len_bytes;
         let traffic = &mut cx.connections.traffic;
-        traffic.stored(send.topic, seen.kind(), messages, appended.len_bytes);
+        let counted = (messages, appended.len_bytes);
+        traffic.stored((send.topic, target.queue_id), seen.kind(), counted);
         let mut stored = Stored::at(
             request.request_context,
             Kind::Send,
@@ -360,15 +366,15 @@ impl SendProcessor {
 /// Counts a stored message by its topic; `dead` is the retry topic of one that became a dead letter.
 fn count_stored<D: Disk, C: Clock>(
     cx: &mut Context<'_, D, C>,
-    (topic, messages, bytes): (&str, u64, u64),
+    (queue, counted): ((&str, i32), (u64, u64)),
     seen: &Seen<'_>,
     (route, dead): (DeliveryRoute, Option<&str>),
 ) {
     let traffic = &mut cx.connections.traffic;
-    traffic.stored(topic, seen.kind(), messages, bytes);
+    traffic.stored(queue, seen.kind(), counted);
     if let DeliveryRoute::Timer(slot_ms) = route {
         let wait_ms = slot_ms.saturating_sub(cx.store.wall_ms()).max(0);
-        traffic.delayed(topic, wait_ms.unsigned_abs() / MS_PER_S);
+        traffic.delayed(queue.0, wait_ms.unsigned_abs() / MS_PER_S);
     }
     if let Some(retry) = dead {
         let group = retry.strip_prefix(RETRY_PREFIX).unwrap_or_default();
