@@ -104,7 +104,7 @@ class Deciding(ScriptedController):
 
 
 def process_of(controller: ScriptedController) -> Life:
-    """Returns a process that says which one it is, at an address of its own."""
+    """Returns a process that names itself, at an address of its own."""
     life = rival_of(controller, 1)
     life.membership.member = Member(
         "c", "b", "host9:10911", began_ms=1, nonce="ab", proofs=("host1:10911;1001",)
@@ -112,7 +112,7 @@ def process_of(controller: ScriptedController) -> Life:
     return life
 
 
-def test_a_process_says_which_one_it_is_and_which_were_there_before() -> None:
+def test_a_process_names_itself_and_those_that_were_there_before() -> None:
     controller = Deciding()
     running(controller)
     controller.die(1)

@@ -123,7 +123,7 @@ def test_a_process_whose_id_another_one_has_is_told_so_and_is_not_alive(tmp_path
         assert asked.ask(1004, look | {"registerCheckCode": "two:1;6;bb"}).code == 0
         fields = {"masterBrokerId": 1, "masterEpoch": 1, "syncStateSetEpoch": 1}
         assert asked.ask(1_480_007, {**look, **fields}).code == 2014
-        # One of RocketMQ says nothing of its process.
+        # One of RocketMQ does not name its process.
         assert asked.ask(1004, {"brokerName": NAME}).code == 0
 
 

@@ -113,7 +113,7 @@ class PassingOn:
         self._address = ""
         self._waiting = 0
         self._waiting_bytes = 0
-        # The connection on which the master was asked whether clients may be named, and what it said.
+        # The connection on which the master was asked whether it takes names, and its answer.
         self._greeted: Link | None = None
         self._may_name = False
         self._greeting = asyncio.Lock()

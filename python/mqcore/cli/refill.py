@@ -41,6 +41,7 @@ _OF_THE_LOG = (
     "mqcore.lost-end",
     "brokerIdentity",
     "brokerIdentity-temp",
+    "brokerIdentity-processes",
 )
 _ASIDE = "truncated"
 _IDENTITY_KEY = "storePathBrokerIdentity"

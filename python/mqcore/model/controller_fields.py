@@ -1,4 +1,4 @@
-"""Fields of requests to controllers that RocketMQ does not have, as brokers and controllers name them.
+"""Fields of requests to controllers that RocketMQ does not have, named once for both ends.
 
 A controller of RocketMQ ignores them. Knows no request.
 """

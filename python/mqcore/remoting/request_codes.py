@@ -338,9 +338,9 @@ class OwnRequestCode(IntEnum):
     SETTINGS = 1_480_011
     # A slave asks its master whether whole files of its log may be copied at its port for slaves.
     REFILL_OFFER = 1_480_005
-    # A master wants the controller to refuse whatever it has asked for of its sync-state set until now.
+    # A master wants its controller to refuse whatever sets it has asked for until now.
     FENCE_SET = 1_480_007
-    # The requests of this connection are those of clients, whom they name (former master to master).
+    # Requests of this connection are those of clients, whom they name (former master to master).
     PASS_ON = 1_480_008
     # The slowest requests of the last minutes with their stages (tool to broker).
     SLOW_REQUESTS = 1_480_020

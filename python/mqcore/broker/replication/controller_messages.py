@@ -102,7 +102,7 @@ class Member:
         began_ms: When it started: names its application for an id.
         is_learner: Whether it waits for a master, and never asks for an election: of a group that
             has none the first that asks is master.
-        nonce: What no other process has; empty: it does not say which process it is.
+        nonce: What no other process has; empty: it does not name its process.
         proofs: The check codes of earlier processes on the same directory.
     """
 

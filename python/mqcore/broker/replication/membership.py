@@ -9,7 +9,6 @@ larger epoch wins; an equal or a smaller one changes no role.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final
 
 from mqcore.broker.replication.controller_messages import (
@@ -44,6 +43,8 @@ from mqcore.broker.replication.orders import (
     SettleEnd,
     TakeSet,
 )
+from mqcore.broker.replication.phases import Phase, Timetable
+from mqcore.broker.replication.set_requests import SetRequests
 from mqcore.model.controller_fields import DECIDES, HOLDER
 from mqcore.remoting import ResponseCode
 
@@ -54,37 +55,10 @@ __all__ = ["Membership", "Phase", "Timetable"]
 _RETRY_MS: Final = 1_000
 # Until a controller knows whether the process before us lives.
 _CLAIM_RETRY_MS: Final = 250
+# Which id is free: whoever is refused one takes the next.
+_OF_IDS: Final = frozenset({Purpose.NEXT_ID, Purpose.APPLY})
 # The first look after the start, as officially.
 _FIRST_LOOK_MS: Final = 3_000
-
-
-class Phase(Enum):
-    """How far a broker is, in the official words' order (`ReplicasManager.State`)."""
-
-    INITIAL = "no controller has named the leader"
-    LEADER_KNOWN = "not registered with the controller"
-    REGISTERED = "no master is elected"
-    RUNNING = "running"
-
-
-@dataclass(frozen=True, slots=True)
-class Timetable:
-    """How often what is asked, ms.
-
-    Attributes:
-        replicas_ms: Who the master is (`syncBrokerMetadataPeriod`).
-        leader_ms: Which controller leads (`syncControllerMetadataPeriod`).
-        heartbeat_ms: Distance of heartbeats (`brokerHeartbeatInterval`).
-        heartbeat_timeout_ms: After which silence the controller takes the broker for dead
-            (`controllerHeartBeatTimeoutMills`).
-        election_priority: The smallest is preferred among equals (`brokerElectionPriority`).
-    """
-
-    replicas_ms: int = 5_000
-    leader_ms: int = 10_000
-    heartbeat_ms: int = 1_000
-    heartbeat_timeout_ms: int = 10_000
-    election_priority: int = 2_147_483_647
 
 
 @dataclass(slots=True)
@@ -132,16 +106,7 @@ class Membership:
     _due_ms: dict[Purpose, int] = field(default_factory=dict)
     _beats_ms: dict[str, int] = field(default_factory=dict)
     _turn: int = 0
-    _wanted: SyncStateSet | None = None
-    # How many sets were asked for.
-    _sets_asked: int = 0
-    # The epoch of the set that a refused one was to replace, and which one was asked for last then,
-    # until it is known which set counts.
-    _refused: tuple[int, int] | None = None
-    # The epoch of the set that a request was to replace which has no answer: it may be taken yet. And
-    # which one was asked for last when the controller was to be asked to take none of them any more.
-    _doubtful: int | None = None
-    _fences: int | None = None
+    _sets: SetRequests = field(default_factory=SetRequests)
     # Whether the look at the group that is not answered yet was asked for before that refusal.
     _looked_before: bool = False
     # Whether nobody else answers by our id; and where the controller knows somebody by it who may.
@@ -227,10 +192,8 @@ class Membership:
             wants.add(Purpose.REPLICAS if self.member.is_learner else Purpose.ELECT)
         elif self.phase is Phase.RUNNING:
             wants.add(Purpose.REPLICAS)
-            if self._fences is not None and self.is_master:
-                wants.add(Purpose.FENCE)
-            elif self._wanted is not None and self.is_master:
-                wants.add(Purpose.ALTER)
+            if self._sets.purpose is not None and self.is_master:
+                wants.add(self._sets.purpose)
             if Purpose.ELECT in self._due_ms and not self.member.is_learner:
                 wants.add(Purpose.ELECT)
         return wants
@@ -261,10 +224,11 @@ class Membership:
             return replicas_ask(leader, member, None if identity is None else identity.broker_id)
         if identity is None:
             return None
-        if purpose is Purpose.ALTER and self._wanted is not None:
-            return alter_ask(leader, member, identity.broker_id, self.epoch, self._wanted)
+        if purpose is Purpose.ALTER and self._sets.wanted is not None:
+            return alter_ask(leader, member, identity.broker_id, self.epoch, self._sets.wanted)
         if purpose is Purpose.FENCE:
-            epoch = self.members.epoch if self._doubtful is None else self._doubtful
+            doubtful = self._sets.doubtful
+            epoch = self.members.epoch if doubtful is None else doubtful
             return fence_ask(leader, member, identity.broker_id, self.epoch, epoch)
         if purpose is Purpose.ELECT:
             return elect_ask(leader, member, identity.broker_id)
@@ -291,8 +255,7 @@ class Membership:
         if answer is None or answer.code == ResponseCode.CONTROLLER_NOT_LEADER:
             if purpose is Purpose.REPLICAS:
                 self._looked_before = False
-            if purpose is Purpose.ALTER:
-                self._doubtful = SyncStateSet.parse(ask.body).epoch
+            self._sets.unheard(ask)
             self._unheard(ask, now_ms)
             return
         hear = {
@@ -307,7 +270,10 @@ class Membership:
             Purpose.FENCE: self._hear_fenced,
         }[purpose]
         self._whys.pop(purpose, None)
-        if not hear(answer, now_ms):
+        if purpose not in _OF_IDS and answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+            # Another process has our id: we are not to go on under it.
+            self.rival = answer.text(HOLDER) or "another broker"
+        if self.rival or not hear(answer, now_ms):
             self._whys[purpose] = f"{ask.address} answered {answer.code}: {answer.remark}"
 
     def _unheard(self, ask: Ask, now_ms: int) -> None:
@@ -364,13 +330,10 @@ class Membership:
         Where nobody answers it may be late: the controller is asked again whether it lives.
         """
         holder, self._holder = self._holder, ""
-        if answer is None and not self._decides:
-            self._due_ms[Purpose.SETS] = now_ms + _RETRY_MS
-            return
         if answer is None:
-            # The controller knows whether it hears that one still.
-            self._is_sole = True
-            self._due_ms[Purpose.SETS] = now_ms
+            # A controller that decides knows whether it hears that one still.
+            self._is_sole = self._decides
+            self._due_ms[Purpose.SETS] = now_ms + (0 if self._decides else _RETRY_MS)
             return
         self._is_sole = True
         own_id = -1 if self.identity is None else self.identity.broker_id
@@ -409,8 +372,6 @@ class Membership:
         if answer.code == ResponseCode.SYSTEM_BUSY:
             self._due_ms[Purpose.REGISTER] = now_ms + _CLAIM_RETRY_MS
             return False
-        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
-            return self._hear_other_process(answer)
         if answer.code != ResponseCode.SUCCESS:
             self._due_ms[Purpose.REGISTER] = now_ms + _RETRY_MS
             return False
@@ -420,11 +381,6 @@ class Membership:
             self._beats_ms.clear()
         self._take_master(answer, now_ms)
         return True
-
-    def _hear_other_process(self, answer: Answer) -> bool:
-        """Hears that another process has our id: we are not to go on under it."""
-        self.rival = answer.text(HOLDER) or "another broker"
-        return False
 
     def _hear_elected(self, answer: Answer, now_ms: int) -> bool:
         fine = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
@@ -442,8 +398,6 @@ class Membership:
             # The controller has forgotten the group, or knows it no more.
             self.phase = Phase.LEADER_KNOWN
             return False
-        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
-            return self._hear_other_process(answer)
         if answer.code != ResponseCode.SUCCESS:
             return False
         epoch = answer.number("masterEpoch") or 0
@@ -454,51 +408,35 @@ class Membership:
                 self._due_ms[Purpose.ELECT] = now_ms
         elif epoch == self.epoch and self.is_master:
             known = answer.sync_state_set()
-            if self._refused is not None and not is_before:
-                (replaced, number), self._refused = self._refused, None
-                if known.epoch <= replaced and number == self._sets_asked:
-                    self._orders.append(RefuseSet(number))
+            given_up = None if is_before else self._sets.hear_set(known)
+            if given_up is not None:
+                self._orders.append(given_up)
             self._take_set(known)
         return True
 
     def _hear_altered(self, answer: Answer, now_ms: int) -> bool:
-        wanted, self._wanted = self._wanted, None
-        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
-            return self._hear_other_process(answer)
         if answer.code != ResponseCode.SUCCESS:
-            if wanted is not None and wanted.epoch == self._doubtful:
-                # The try before has no answer, and may come to the controller behind this one.
-                self._fences = self._sets_asked
-                return False
-            # Something is otherwise than we think: who is master, or which set counts. An earlier
-            # try without an answer may have been taken: only the controller's own set shows it.
-            if wanted is not None:
-                self._refused = (wanted.epoch, self._sets_asked)
-                self._looked_before = Purpose.REPLICAS in self._asked
-            self._due_ms[Purpose.REPLICAS] = now_ms
+            if self._sets.hear_refusal():
+                self._look_behind(now_ms)
             return False
+        self._sets.wanted = None
         self._take_set(answer.sync_state_set())
         return True
 
     def _hear_fenced(self, answer: Answer, now_ms: int) -> bool:
-        """Hears whether what was asked for until now is refused from now on, whenever it comes.
-
-        A controller of RocketMQ knows no such request: there a look has to do.
-        """
-        number, self._fences = self._fences, None
-        epoch, self._doubtful = self._doubtful, None
-        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
-            return self._hear_other_process(answer)
-        if answer.code == ResponseCode.SUCCESS:
-            # What was asked for meanwhile is of the set before, too.
-            self._wanted = None
+        """Hears whether what was asked for until now is refused from now on, whenever it comes."""
+        is_done = answer.code == ResponseCode.SUCCESS
+        self._sets.hear_fenced(is_done=is_done)
+        if is_done:
             self._take_set(answer.sync_state_set())
-            return True
-        if epoch is not None and number is not None:
-            self._refused = (epoch, number)
-            self._looked_before = Purpose.REPLICAS in self._asked
+        else:
+            self._look_behind(now_ms)
+        return is_done or answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+    def _look_behind(self, now_ms: int) -> None:
+        """Looks at the group at once; a look that is under way shows what was before."""
+        self._looked_before = Purpose.REPLICAS in self._asked
         self._due_ms[Purpose.REPLICAS] = now_ms
-        return answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
     def notified(self, ext: Mapping[str, str], body: bytes, now_ms: int) -> None:
         """Takes a notice of the controller (1008): who is master from an epoch on."""
@@ -514,13 +452,12 @@ class Membership:
         Args:
             wanted: The set, with the epoch of the one that it replaces.
         """
-        self._wanted = wanted
-        self._sets_asked += 1
+        self._sets.alter(wanted)
         self._due_ms.pop(Purpose.ALTER, None)
 
     def is_last(self, refused: RefuseSet) -> bool:
         """Returns whether no set was asked for since: that one may be taken yet."""
-        return refused.number == self._sets_asked
+        return refused.number == self._sets.count
 
     def take_orders(self) -> list[Order]:
         """Takes what the broker has to do, in this order, before it asks on."""
@@ -546,8 +483,7 @@ class Membership:
         self.epoch, self.master_id, self.master_address = epoch, master_id, address
         self.is_vacant = False
         # What was asked for is of the epoch before.
-        self._wanted = self._refused = self._doubtful = None
-        self._fences = None
+        self._sets.begin_reign()
         if master_id == self.identity.broker_id:
             self.members = answer.sync_state_set()
             self._orders.append(Become(epoch, self.members))
@@ -560,6 +496,5 @@ class Membership:
         """Takes a newer sync-state set."""
         if self.is_master and members.epoch > self.members.epoch:
             self.members = members
-            # What was asked for of the set before is refused now.
-            self._doubtful = self._fences = None
+            self._sets.hear_newer()
             self._orders.append(TakeSet(members))

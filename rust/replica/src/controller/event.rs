@@ -92,7 +92,7 @@ pub struct Register {
     pub id: i64,
     /// Where it is reached now.
     pub address: String,
-    /// Which process it is; `None` of one that does not say so (RocketMQ's).
+    /// Which process it is; `None` of one that does not name itself (RocketMQ's).
     pub claim: Option<Claim>,
 }
 

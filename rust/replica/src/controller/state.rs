@@ -14,7 +14,7 @@ pub struct Replica {
     /// Where it is reached, `host:port`.
     pub address: String,
     /// What it applied for its id with: who repeats it gets the same id. Then what names the process that has
-    /// registered last, where it says so.
+    /// registered last, where it names itself.
     pub check_code: String,
 }
 

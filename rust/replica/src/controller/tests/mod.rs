@@ -187,7 +187,7 @@ fn of_two_processes_that_claim_an_id_at_the_same_moment_the_first_has_it() {
         (Code::BrokerIdInvalid, false)
     );
     assert!(other.remark.contains("at one:1, which is alive"));
-    // The first one may say it again, and the other has the id once nobody holds it.
+    // The first one may register again, and the other has the id once nobody holds it.
     let again = claimed(&mut state, "one:1;100", "anything", true);
     assert_eq!((again.code, again.is_changed), (Code::Success, false));
     assert!(claimed(&mut state, "two:1;100", "one:1;100", false).is_changed);
