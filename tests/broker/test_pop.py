@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from live_broker import Live, live
-from loops import run_on
-from mqcore.broker import policy
+from loops import run_on, until
+from mqcore.broker import policy, pop
 from mqcore.broker.pop import REVIVE_GROUP
 from mqcore.broker.pop_orders import orders_text, parse_orders
 from mqcore.errors import BadJsonError
@@ -99,6 +99,22 @@ async def test_what_nobody_acknowledges_comes_again_once(tmp_path: Path) -> None
         topics = running.broker.state.topics
         assert topics.topics["%RETRY%g_t"].read_queues == 1
         assert running.broker.state.revived == 3
+
+
+@on_loop
+async def test_nothing_comes_back_just_after_the_dispatch_stood_still(tmp_path: Path) -> None:
+    """An acknowledgement may be in the log then, and not with the timers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pop, "_STALLED_S", -1.0)
+        async with popping(tmp_path) as (running, group):
+            await filled(running, "a")
+            assert len(await group.pop(invisibleTime=INVISIBLE_MS)) == 1
+            assert running.broker.state.fast_path.pops.store()
+            pass_time(running)
+            await come_back(running)
+            assert running.broker.state.revived == 0
+            patch.setattr(pop, "_STALLED_S", 60.0)
+            await until(lambda: running.broker.state.revived == 1)
 
 
 @on_loop

@@ -25,6 +25,11 @@ _RETRY_QUEUES: Final = 1
 # Dispatch follows the log within milliseconds; with synchronous flush behind the sync.
 _DISPATCHED_TIMEOUT_MS: Final = 5_000
 _MS_PER_S: Final = 1_000
+# What was dispatched so late may have come to the timers behind the time that they are at, so that
+# acknowledgements are brought behind the time at which they are looked for ...
+_STALLED_S: Final = 0.5
+# ... and by then they are brought.
+_BROUGHT_S: Final = 2.0
 # However small the setting is, a round leaves the loop some time.
 _PERIOD_MIN_MS: Final = 10
 # A failure that lasts is logged once in so many.
@@ -40,6 +45,8 @@ class PopRounds:
         self._persistence = persistence
         self._topic = revive_topic(state.settings.cluster)
         self._waiting: dict[int, int] = {}
+        # Nothing comes back before, on the loop's clock.
+        self._resume_s = 0.0
         self._tasks = PeriodicTasks()
 
     def start(self) -> None:
@@ -68,14 +75,13 @@ class PopRounds:
         Raises:
             StoreError: Something could not be read, stored or synced; the next round goes on there.
         """
+        await self._note_stall()
         queues = [each for each in self._state.read_queues(self._topic) if self._has_news(each)]
-        if not queues:
+        if not queues or asyncio.get_running_loop().time() < self._resume_s:
             return 0
         # Taken first: what the timers bring up to then is dispatched before it is looked at.
         timers_ms = await asyncio.to_thread(self._timers_ms)
-        store = self._state.store
-        end = store.stats().appended
-        await asyncio.to_thread(store.wait_dispatched, end, timeout_ms=_DISPATCHED_TIMEOUT_MS)
+        await self._until_dispatched()
         count = 0
         for queue_id in queues:
             has_more = True
@@ -85,6 +91,25 @@ class PopRounds:
                 count += done.revived
                 has_more = done.has_more
         return count
+
+    async def _note_stall(self) -> None:
+        """Lets nothing come back for a while after the dispatch has stood still.
+
+        Under a controller it does while a member of the set is away: acknowledgements are in the
+        log then, and the timers, which look idle, do not have them.
+        """
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        try:
+            await self._until_dispatched()
+        finally:
+            if loop.time() - began_s > _STALLED_S:
+                self._resume_s = loop.time() + _BROUGHT_S
+
+    async def _until_dispatched(self) -> None:
+        store = self._state.store
+        end = store.stats().appended
+        await asyncio.to_thread(store.wait_dispatched, end, timeout_ms=_DISPATCHED_TIMEOUT_MS)
 
     def _has_news(self, queue_id: int) -> bool:
         """Returns whether a queue has check points that wait, or something that was not read."""

@@ -163,7 +163,7 @@ impl Checker {
             ..Checked::default()
         };
         self.fit(half);
-        let has_all_notes = self.read_notes(store)?;
+        let has_all_notes = self.read_notes(store, half.max)?;
         let result = self.walk(store, rules, until, has_all_notes, &mut done);
         done.half_offset = self.decided.front();
         done.note_offset = self.decided.done_op_messages();
@@ -189,7 +189,11 @@ impl Checker {
     }
 
     /// Reads op messages; true when none is left that names open messages of this queue.
-    fn read_notes<D: Disk, C: Clock>(&mut self, store: &Store<D, C>) -> Result<bool> {
+    fn read_notes<D: Disk, C: Clock>(
+        &mut self,
+        store: &Store<D, C>,
+        half_end: u64,
+    ) -> Result<bool> {
         let op_messages = bounds(store, OP_HALF_TOPIC, self.queue_id)?;
         if self.decided.next_op_message() > op_messages.max {
             self.decided = Decided::at(self.decided.front(), op_messages.max);
@@ -209,7 +213,7 @@ impl Checker {
             }
             for unit in &units {
                 // Too far ahead, or too many: what is open at the front is decided without them.
-                if !self.decided.has_space() || !self.take_op_message(store, unit)? {
+                if !self.decided.has_space() || !self.take_op_message(store, unit, half_end)? {
                     return Ok(true);
                 }
             }
@@ -221,15 +225,15 @@ impl Checker {
         &mut self,
         store: &Store<D, C>,
         unit: &Unit,
+        half_end: u64,
     ) -> Result<bool> {
         let Some(record) = record_of(store, unit)? else {
-            return Ok(self.decided.take(std::iter::empty()));
+            return Ok(self.decided.take(std::iter::empty(), half_end));
         };
         let view = record.view(CrcCheck::Verify)?;
         let is_op_message = view.tags() == Some(OP_MESSAGE_TAG);
-        Ok(self
-            .decided
-            .take(queue_offsets(if is_op_message { view.body } else { &[] })))
+        let named = queue_offsets(if is_op_message { view.body } else { &[] });
+        Ok(self.decided.take(named, half_end))
     }
 
     fn walk<D: Disk, C: Clock>(
@@ -267,8 +271,8 @@ impl Checker {
                 continue;
             };
             let view = record.view(CrcCheck::Verify)?;
-            if self.decided.is_late(half::known(&view).first) {
-                // An end of a copy before this one.
+            if self.decided.is_named(half::known(&view).first) {
+                // The first copy of it is ended.
                 self.decided.pass_to(at + 1);
                 continue;
             }

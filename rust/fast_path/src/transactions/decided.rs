@@ -1,9 +1,10 @@
 //! Which offsets of a half queue are ended by the op messages in the queue of operations: one bit
 //! per offset from the first that is open on. Pure state; knows no store.
 //!
-//! An op message counts as done when every offset that it names lies before the first open one; the
-//! group's offset in the queue of operations passes only op messages that are done, so that a
-//! restart finds all that it needs again.
+//! An op message counts as done when every offset that it names lies before the first open one, and so does
+//! everything that was in the half queue when it was read: there may be copies of what it names, which it
+//! does not name. The group's offset in the queue of operations passes only op messages that are done, so
+//! that a restart finds all that it needs again.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,9 +13,9 @@ use std::collections::{BTreeSet, VecDeque};
 pub const SPAN_MAX: u64 = 64 << 20;
 /// Op messages that are not done at the most: 24 MiB.
 pub const OP_MESSAGES_MAX: usize = 1 << 20;
-/// Offsets kept that were named after they had been passed; of more than these the lowest are
-/// forgotten, whose copies are then asked about although they are ended.
-const LATE_MAX: usize = 65_536;
+/// Offsets kept that were named, for their copies; of more than these the lowest are forgotten, whose copies
+/// are then asked about although they are ended.
+const NAMED_MAX: usize = 65_536;
 
 const BITS: u64 = u64::BITS as u64;
 
@@ -22,7 +23,7 @@ const BITS: u64 = u64::BITS as u64;
 #[derive(Debug, Clone, Copy)]
 struct OpMessage {
     offset: u64,
-    /// The last offset that it names; `None` for an op message about nothing that is open.
+    /// The last offset that is looked at with it; `None` for an op message about nothing.
     last: Option<u64>,
 }
 
@@ -36,8 +37,8 @@ pub struct Decided {
     op_messages: VecDeque<OpMessage>,
     /// The next op message to be read.
     next_op_message: u64,
-    /// Offsets that were named as ended when they had been passed: their copies are ended.
-    late: BTreeSet<u64>,
+    /// Offsets that were named as ended: their copies are ended, too.
+    named: BTreeSet<u64>,
 }
 
 impl Decided {
@@ -49,7 +50,7 @@ impl Decided {
             words: VecDeque::new(),
             op_messages: VecDeque::new(),
             next_op_message,
-            late: BTreeSet::new(),
+            named: BTreeSet::new(),
         }
     }
 
@@ -79,9 +80,13 @@ impl Decided {
         self.op_messages.len() < OP_MESSAGES_MAX
     }
 
-    /// Takes the op message at [`Decided::next_op_message`]; false when it names an offset too far
-    /// ahead: then it is not taken.
-    pub fn take(&mut self, queue_offsets: impl Iterator<Item = u64> + Clone) -> bool {
+    /// Takes the op message at [`Decided::next_op_message`], while the half queue ends at `half_end`; false
+    /// when it names an offset too far ahead: then it is not taken.
+    pub fn take(
+        &mut self,
+        queue_offsets: impl Iterator<Item = u64> + Clone,
+        half_end: u64,
+    ) -> bool {
         let (all, front) = (queue_offsets, self.front);
         let open = all.clone().filter(|queue_offset| *queue_offset >= front);
         let last = open.clone().max();
@@ -97,11 +102,13 @@ impl Decided {
                 *word |= 1 << (queue_offset % BITS);
             }
         }
-        self.late
-            .extend(all.filter(|queue_offset| *queue_offset < front));
-        while self.late.len() > LATE_MAX {
-            self.late.pop_first();
+        let is_about_nothing = all.clone().next().is_none();
+        self.named.extend(all);
+        while self.named.len() > NAMED_MAX {
+            self.named.pop_first();
         }
+        let last_copy = half_end.checked_sub(1).filter(|_| !is_about_nothing);
+        let last = last.max(last_copy);
         let offset = self.next_op_message;
         self.op_messages.push_back(OpMessage { offset, last });
         self.next_op_message += 1;
@@ -127,10 +134,10 @@ impl Decided {
         word & (1 << (queue_offset % BITS)) != 0
     }
 
-    /// Whether an offset was named as ended after it had been passed.
+    /// Whether an offset was named as ended: then its copies are ended.
     #[must_use]
-    pub fn is_late(&self, queue_offset: u64) -> bool {
-        self.late.contains(&queue_offset)
+    pub fn is_named(&self, queue_offset: u64) -> bool {
+        self.named.contains(&queue_offset)
     }
 
     /// Everything before an offset is done; op messages that are, too, are forgotten.
@@ -172,9 +179,9 @@ mod tests {
     #[test]
     fn a_note_is_done_once_all_it_names_is_passed() {
         let mut decided = Decided::at(10, 3);
-        assert!(decided.take([12, 200].into_iter()));
-        assert!(decided.take([4].into_iter()), "about what was passed");
-        assert!(decided.take([10].into_iter()));
+        assert!(decided.take([12, 200].into_iter(), 0));
+        assert!(decided.take([4].into_iter(), 0), "about what was passed");
+        assert!(decided.take([10].into_iter(), 0));
         assert!(decided.holds(10) && decided.holds(12) && decided.holds(200));
         assert!(!decided.holds(11) && !decided.holds(13) && !decided.holds(201));
         assert!(decided.holds(9));
@@ -191,11 +198,26 @@ mod tests {
     }
 
     #[test]
+    fn a_note_is_kept_for_the_copies_that_it_does_not_name() {
+        let mut decided = Decided::at(6, 0);
+        assert!(decided.take([6, 12].into_iter(), 13));
+        assert!(decided.is_named(6) && !decided.is_named(10));
+        decided.pass_to(10);
+        assert!(decided.is_named(6), "10 may be a copy of it");
+        let mut decided = Decided::at(7, 3);
+        assert!(decided.take([6].into_iter(), 13));
+        decided.pass_to(10);
+        assert_eq!(decided.done_op_messages(), 3, "a restart reads it again");
+        decided.pass_to(13);
+        assert_eq!(decided.done_op_messages(), 4);
+    }
+
+    #[test]
     fn an_offset_too_far_ahead_waits() {
         let mut decided = Decided::at(5, 0);
-        assert!(!decided.take([5 + SPAN_MAX].into_iter()));
+        assert!(!decided.take([5 + SPAN_MAX].into_iter(), 0));
         assert_eq!(decided.next_op_message(), 0);
-        assert!(decided.take([4 + SPAN_MAX].into_iter()));
+        assert!(decided.take([4 + SPAN_MAX].into_iter(), 0));
     }
 
     #[test]
@@ -207,7 +229,7 @@ mod tests {
         for _step in 0..2_000 {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let queue_offset = front + (dice >> 33) % 300;
-            assert!(decided.take([queue_offset, queue_offset + 1].into_iter()));
+            assert!(decided.take([queue_offset, queue_offset + 1].into_iter(), 0));
             set.extend([queue_offset, queue_offset + 1]);
             while set.contains(&front) {
                 front += 1;

@@ -32,6 +32,9 @@ const PULL_AND_COMMIT: &str = "5";
 pub(crate) struct Consumer {
     /// Where it goes on in a queue; asked for where it does not know.
     positions: BTreeMap<i32, i64>,
+    /// The last offset that the group has committed: it commits no lower one, so that what goes back is the
+    /// brokers' doing.
+    committed: BTreeMap<i32, i64>,
     read: BTreeSet<String>,
     /// Whether everything has healed, and it has begun anew since.
     is_healed: bool,
@@ -77,8 +80,15 @@ impl World {
             let asked = Asked::Consumed(Consumed::Begin { queue_id });
             return self.ask_broker(broker, &request, asked).map(|_stored| ());
         };
-        let (commits, at) = (dice.once_in(4), from.to_string());
-        if dice.once_in(4) {
+        let committed = consumer.committed.entry(queue_id).or_default();
+        let (wants_commit, is_alone) = (dice.once_in(2), dice.once_in(2));
+        let commits = wants_commit && from >= *committed;
+        let at = from.to_string();
+        if commits {
+            *committed = from;
+            self.count.offsets_committed += 1;
+        }
+        if commits && is_alone {
             let fields = [
                 ("consumerGroup", CONSUMERS),
                 ("topic", TOPIC),
@@ -90,14 +100,15 @@ impl World {
                 fields: &fields,
                 body: b"",
             };
-            clients
-                .floors
-                .lower(&format!("{TOPIC}@{CONSUMERS}"), queue_id, from);
-            self.count.offsets_committed += 1;
             return self
                 .ask_broker(broker, &request, Asked::Consumed(Consumed::Commit))
                 .map(|_stored| ());
         }
+        self.pull(broker, queue_id, from, commits)
+    }
+
+    fn pull(&mut self, broker: usize, queue_id: i32, from: i64, commits: bool) -> Checked {
+        let (queue, at) = (queue_id.to_string(), from.to_string());
         let fields = [
             ("consumerGroup", CONSUMERS),
             ("topic", TOPIC),
@@ -115,11 +126,6 @@ impl World {
             fields: &fields,
             body: b"",
         };
-        if commits {
-            clients
-                .floors
-                .lower(&format!("{TOPIC}@{CONSUMERS}"), queue_id, from);
-        }
         let asked = Asked::Consumed(Consumed::Pull { queue_id, from });
         self.ask_broker(broker, &request, asked).map(|_stored| ())
     }

@@ -1,7 +1,7 @@
 //! Rounds over half messages: a twin of `python/mqcore/broker/transactions.py` around the check of production. It
 //! leaves out giving up (`transactionCheckMax`): what nobody ends is asked about for ever.
 
-use mqcore_fast_path::transactions::check::{Checker, LIMIT_MAX, Rules};
+use mqcore_fast_path::transactions::check::{Checked as Done, Checker, LIMIT_MAX, Rules};
 
 use super::producing::{Todo, name_in};
 use super::tables::end_of;
@@ -33,28 +33,36 @@ pub(crate) struct Halves {
 impl World {
     /// A step of a round over the half messages of a master.
     pub(crate) fn check_halves(&mut self, broker: usize) -> Checked {
-        let now_ms = self.now_ms;
-        let Some(wants) = self.wants().filter(|wants| wants.transactions) else {
+        let wants = self.wants().filter(|wants| wants.transactions);
+        let Some(wants) = wants.filter(|_| self.nodes[broker].is_master()) else {
             return Ok(());
         };
-        let Some(store) = self.nodes[broker].store().cloned() else {
-            return Ok(());
-        };
-        if !self.nodes[broker].is_master() {
+        if !self.is_round_ready(broker, wants.check_ms)? {
             return Ok(());
         }
-        let wall_ms = self.nodes[broker].now_ms();
-        let is_stopped = |world: &Self| world.nodes[broker].twin.is_stopped();
-        let Some(served) = self.served(broker) else {
+        let Some((done, ended)) = self.go_on_checking(broker)? else {
             return Ok(());
         };
+        demand!(done.given_up.is_empty(), "{:?} are given up", done.given_up);
+        self.ask_producers(broker, done, &ended)
+    }
+
+    /// Whether a round has all ends in the log, dispatched; begins one that is due.
+    fn is_round_ready(&mut self, broker: usize, check_ms: u64) -> Checked<bool> {
+        let now_ms = self.now_ms;
+        let Some(store) = self.nodes[broker].store().cloned() else {
+            return Ok(false);
+        };
+        let Some(served) = self.served(broker) else {
+            return Ok(false);
+        };
         match served.halves.waits {
-            None if now_ms < served.halves.next_ms => return Ok(()),
+            None if now_ms < served.halves.next_ms => Ok(false),
             None => {
-                served.halves.next_ms = now_ms + wants.check_ms;
+                served.halves.next_ms = now_ms + check_ms;
                 let is_all = served.path.write_op_messages();
-                if is_stopped(self) || !is_all {
-                    return Ok(());
+                if self.nodes[broker].twin.is_stopped() || !is_all {
+                    return Ok(false);
                 }
                 let end = store.replica().appended();
                 if let Some(served) = self.served(broker) {
@@ -62,20 +70,28 @@ impl World {
                     served.halves.until = None;
                     served.halves.begun_at = end;
                 }
-                return self.watch_log(broker);
+                self.watch_log(broker)?;
+                Ok(false)
             }
             Some((end, until_ms)) if store.replica().dispatched() < end => {
                 if now_ms >= until_ms {
                     served.halves.waits = None;
                 }
-                return Ok(());
+                Ok(false)
             }
-            Some(_dispatched) => {}
+            Some(_dispatched) => Ok(true),
         }
+    }
+
+    /// Goes on with a round, and keeps its offsets; what it did, and of each copy whether it was ended
+    /// meanwhile.
+    fn go_on_checking(&mut self, broker: usize) -> Checked<Option<(Done, Vec<bool>)>> {
+        let wall_ms = self.nodes[broker].now_ms();
         let half_offset = self.offset_of_halves(broker, HALF_TOPIC)?;
         let op_offset = self.offset_of_halves(broker, OP_TOPIC)?;
-        let Some(served) = self.served(broker) else {
-            return Ok(());
+        let store = self.nodes[broker].store().cloned();
+        let Some((store, served)) = store.zip(self.served(broker)) else {
+            return Ok(None);
         };
         let checker = served.halves.checker.take();
         let checker = checker.filter(|checker| checker.is_at(half_offset, op_offset));
@@ -91,42 +107,42 @@ impl World {
         let done = checker.go_on(&store, rules, served.halves.until);
         served.halves.checker = Some(checker);
         let Some(done) = self.nodes[broker].twin_done(done)? else {
-            return Ok(());
+            return Ok(None);
         };
         let Some(served) = self.served(broker) else {
-            return Ok(());
+            return Ok(None);
         };
         let ended = served.path.note_checked(&done);
         served.halves.until = Some(done.until);
         if !done.has_more {
             served.halves.waits = None;
         }
-        let begun_at = served.halves.begun_at;
-        if is_stopped(self) {
-            return Ok(());
+        if self.nodes[broker].twin.is_stopped() {
+            return Ok(None);
         }
         self.watch_log(broker)?;
-        demand!(done.given_up.is_empty(), "{:?} are given up", done.given_up);
         if done.end > 0 {
             let flushed = store.durability().flush();
             if self.nodes[broker].twin_done(flushed)?.is_none() {
-                return Ok(());
+                return Ok(None);
             }
-        }
-        let Some(served) = self.served(broker) else {
-            return Ok(());
-        };
-        let offsets = &served.path.shared.offsets;
-        offsets.commit(GROUP, HALF_TOPIC, 0, done.half_offset.cast_signed());
-        offsets.commit(GROUP, OP_TOPIC, 0, done.note_offset.cast_signed());
-        if done.end > 0 {
             self.save_soon(broker);
             self.plan_turn(broker, 0);
         }
+        if let Some(served) = self.served(broker) {
+            let offsets = &served.path.shared.offsets;
+            offsets.commit(GROUP, HALF_TOPIC, 0, done.half_offset.cast_signed());
+            offsets.commit(GROUP, OP_TOPIC, 0, done.note_offset.cast_signed());
+        }
+        Ok(Some((done, ended)))
+    }
+
+    /// Asks producers about what nobody has ended meanwhile.
+    fn ask_producers(&mut self, broker: usize, done: Done, ended: &[bool]) -> Checked {
         let life = (broker, self.nodes[broker].opening);
         let copies = done.copies.into_iter().zip(ended);
-        let asked = copies.filter(|(_copied, is_ended)| !is_ended);
-        let asked: Vec<_> = asked
+        let open = copies.filter(|(_copied, is_ended)| !**is_ended);
+        let asked: Vec<_> = open
             .filter_map(|(copied, _)| {
                 let to = (copied.to, copied.physical_offset);
                 Some((copied.from, to, copied.question?))
@@ -135,6 +151,9 @@ impl World {
         if asked.is_empty() {
             return Ok(());
         }
+        let begun_at = self
+            .served(broker)
+            .map_or(0, |served| served.halves.begun_at);
         let known = self.named_by_ops(broker, begun_at)?;
         for (from, (half_offset, physical_offset), question) in asked {
             let name = name_in(&question.record);

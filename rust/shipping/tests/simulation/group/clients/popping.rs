@@ -15,7 +15,7 @@ use mqcore_fast_path::codes;
 use mqcore_fast_path::pop_run::handle::HandleFields;
 use mqcore_fast_path::pop_run::names::Source;
 use mqcore_record::properties::lookup;
-use mqcore_record::{Found, head};
+use mqcore_record::{Found, RecordView, head};
 use mqcore_wire::Command;
 
 use super::consuming::{TOPIC, names_in};
@@ -215,36 +215,10 @@ impl World {
             let name = name_of(record.body);
             let own = lookup(record.properties, "POP_CK");
             let own = own.map(|text| String::from_utf8_lossy(text).into_owned());
+            let times = (pop_time_ms, invisible_ms);
             let away = match own {
                 Some(handle) => of_retry(&name, handle, due_ms)?,
-                None => {
-                    let prefix = format!("0 {} ", record.queue_id);
-                    let start = starts
-                        .split(';')
-                        .find_map(|part| part.strip_prefix(&prefix));
-                    let start = start.and_then(|start| start.parse().ok());
-                    let start_offset =
-                        start.ok_or_else(|| format!("{name:?} is of no queue of {starts:?}"))?;
-                    let offset = record.queue_offset;
-                    let handle = HandleFields {
-                        start_offset,
-                        pop_time_ms,
-                        invisible_ms,
-                        revive_queue,
-                        source: Source::Normal,
-                        broker: "broker-a",
-                        queue_id: record.queue_id,
-                        offset: offset.cast_unsigned(),
-                    };
-                    Away {
-                        name: name.clone(),
-                        topic: TOPIC,
-                        queue_id: record.queue_id,
-                        offset,
-                        handle: handle.text(),
-                        due_ms,
-                    }
-                }
+                None => of_topic(&name, &record, times, (starts, revive_queue))?,
             };
             let known = popper.known.entry(name.clone()).or_default();
             let is_back = away.topic == RETRY_TOPIC;
@@ -309,5 +283,38 @@ fn of_retry(name: &str, handle: String, due_ms: i64) -> Checked<Away> {
         offset,
         handle,
         due_ms,
+    })
+}
+
+/// A message of the topic itself, with the handle that a client makes for it.
+fn of_topic(
+    name: &str,
+    record: &RecordView<'_>,
+    (pop_time_ms, invisible_ms): (i64, i64),
+    (starts, revive_queue): (&str, i32),
+) -> Checked<Away> {
+    let prefix = format!("0 {} ", record.queue_id);
+    let start = starts
+        .split(';')
+        .find_map(|part| part.strip_prefix(&prefix));
+    let start = start.and_then(|start| start.parse().ok());
+    let start_offset = start.ok_or_else(|| format!("{name:?} is of no queue of {starts:?}"))?;
+    let handle = HandleFields {
+        start_offset,
+        pop_time_ms,
+        invisible_ms,
+        revive_queue,
+        source: Source::Normal,
+        broker: "broker-a",
+        queue_id: record.queue_id,
+        offset: record.queue_offset.cast_unsigned(),
+    };
+    Ok(Away {
+        name: name.to_owned(),
+        topic: TOPIC,
+        queue_id: record.queue_id,
+        offset: record.queue_offset,
+        handle: handle.text(),
+        due_ms: pop_time_ms + invisible_ms,
     })
 }

@@ -14,18 +14,37 @@ const GROUP: &str = "CID_RMQ_SYS_REVIVE_GROUP";
 const REVIVE_MS: u64 = 300;
 /// For how long a round waits for the dispatch, ms.
 const DISPATCHED_MS: u64 = 5_000;
+/// What was dispatched so late may have come to the timers behind the time that they are at (`_STALLED_S`), ms.
+const STALLED_MS: u64 = 500;
+/// By then they have brought it (`_BROUGHT_S`), ms.
+const BROUGHT_MS: u64 = 2_000;
 
 /// The rounds of one open store.
 #[derive(Debug, Default)]
 pub(crate) struct Revives {
     reviver: Option<Reviver>,
     waiting: u64,
-    /// The round that is under way: up to which time the timers have brought everything, up to where the log
-    /// has to be dispatched, until when that is waited for.
-    waits: Option<(i64, u64, u64)>,
+    /// The round that is under way.
+    step: Step,
     next_ms: u64,
+    resume_ms: u64,
     /// Whether its clock was set.
     pub(crate) is_stepped: bool,
+}
+
+/// How far a round is.
+#[derive(Debug, Default, Clone, Copy)]
+enum Step {
+    #[default]
+    Idle,
+    /// It waits until the timers can have everything that was stored when it began.
+    Begun { at_ms: u64, end: u64 },
+    /// It waits until what the timers have brought can be read.
+    Brought {
+        timers_ms: i64,
+        end: u64,
+        until_ms: u64,
+    },
 }
 
 /// Everybody knows all names.
@@ -44,41 +63,78 @@ impl Known for All {
 impl World {
     /// A step of a round over the check points of a master.
     pub(crate) fn revive(&mut self, broker: usize) -> Checked {
-        let now_ms = self.now_ms;
         let has_pops = self.wants().is_some_and(|wants| wants.pops);
         if !has_pops || !self.nodes[broker].is_master() {
             return Ok(());
         }
-        let Some(store) = self.nodes[broker].store().cloned() else {
-            return Ok(());
-        };
-        let end = end_of(&store, REVIVE_TOPIC, 0)?;
+        match self.timers_of_round(broker)? {
+            Some(timers_ms) => self.bring_back(broker, timers_ms),
+            None => Ok(()),
+        }
+    }
+
+    /// Up to which time a round may look, once everything is there for it; begins one that is due.
+    fn timers_of_round(&mut self, broker: usize) -> Checked<Option<i64>> {
+        let now_ms = self.now_ms;
         let timers_ms = self.timers_are_at(broker)?;
+        let Some(store) = self.nodes[broker].store().cloned() else {
+            return Ok(None);
+        };
+        let end_of_queue = end_of(&store, REVIVE_TOPIC, 0)?;
+        let (appended, dispatched) = (store.replica().appended(), store.replica().dispatched());
         let Some(served) = self.served(broker) else {
+            return Ok(None);
+        };
+        let known = served.path.shared.offsets.find(GROUP, REVIVE_TOPIC, 0);
+        let revives = &mut served.revives;
+        match revives.step {
+            Step::Idle => {
+                if now_ms >= revives.next_ms {
+                    revives.next_ms = now_ms + REVIVE_MS;
+                    revives.step = Step::Begun {
+                        at_ms: now_ms,
+                        end: appended,
+                    };
+                }
+                Ok(None)
+            }
+            Step::Begun { at_ms, end } => {
+                if dispatched < end && now_ms < at_ms + DISPATCHED_MS {
+                    return Ok(None);
+                }
+                revives.step = Step::Idle;
+                if now_ms > at_ms + STALLED_MS {
+                    revives.resume_ms = now_ms + BROUGHT_MS;
+                }
+                let has_news = revives.waiting > 0 || known.unwrap_or(-1) < end_of_queue - 1;
+                if dispatched >= end && now_ms >= revives.resume_ms && has_news {
+                    revives.step = Step::Brought {
+                        timers_ms,
+                        end: appended,
+                        until_ms: now_ms + DISPATCHED_MS,
+                    };
+                }
+                Ok(None)
+            }
+            Step::Brought { end, until_ms, .. } if dispatched < end => {
+                if now_ms >= until_ms {
+                    revives.step = Step::Idle;
+                }
+                Ok(None)
+            }
+            Step::Brought { timers_ms, .. } => Ok(Some(timers_ms)),
+        }
+    }
+
+    /// Goes on with a round.
+    fn bring_back(&mut self, broker: usize, timers_ms: i64) -> Checked {
+        let store = self.nodes[broker].store().cloned();
+        let Some((store, served)) = store.zip(self.served(broker)) else {
             return Ok(());
         };
         let offsets = std::sync::Arc::clone(&served.path.shared.offsets);
         let offset = offsets.find(GROUP, REVIVE_TOPIC, 0).unwrap_or(-1);
-        let revives = &mut served.revives;
-        let timers_ms = match revives.waits {
-            None => {
-                let has_news = revives.waiting > 0 || offset < end - 1;
-                if now_ms >= revives.next_ms && has_news {
-                    revives.next_ms = now_ms + REVIVE_MS;
-                    let end = store.replica().appended();
-                    revives.waits = Some((timers_ms, end, now_ms + DISPATCHED_MS));
-                }
-                return Ok(());
-            }
-            Some((_, end, until_ms)) if store.replica().dispatched() < end => {
-                if now_ms >= until_ms {
-                    revives.waits = None;
-                }
-                return Ok(());
-            }
-            Some((timers_ms, _, _)) => timers_ms,
-        };
-        let reviver = revives.reviver.take();
+        let reviver = served.revives.reviver.take();
         let reviver = reviver.filter(|reviver| reviver.done_offset() == offset);
         let mut reviver = reviver.unwrap_or_else(|| Reviver::behind(0, offset));
         let policy = std::sync::Arc::clone(&served.path.policy.broker);
@@ -114,15 +170,13 @@ impl World {
         }
         self.count.revived += done.revived;
         self.trace.line(|| {
-            format!(
-                "broker {broker} brings back {} pops, up to {}",
-                done.revived, done.done_offset
-            )
+            let (revived, to) = (done.revived, done.done_offset);
+            format!("broker {broker} brings back {revived} pops, up to {to}")
         });
         if let Some(served) = self.served(broker) {
             served.revives.waiting = done.waiting;
             if !done.has_more {
-                served.revives.waits = None;
+                served.revives.step = Step::Idle;
             }
             for landed in &done.landed {
                 let queue = (

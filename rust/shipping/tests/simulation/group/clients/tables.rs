@@ -14,6 +14,7 @@ use mqcore_fast_path::consumer_offsets::ConsumerOffsets;
 use mqcore_fast_path::consumer_offsets::offsets::{Queues, SEPARATOR};
 
 use super::consuming::CONSUMERS;
+use super::producing::each_record;
 use crate::group::flaw::Flaw;
 use crate::group::node::Role;
 use crate::group::world::World;
@@ -75,15 +76,6 @@ pub(crate) struct Floors {
     holders: Vec<usize>,
 }
 
-impl Floors {
-    /// Somebody commits a lower offset: that is how a group goes back.
-    pub(crate) fn lower(&mut self, key: &str, queue_id: i32, offset: i64) {
-        if let Some(floor) = self.floors.get_mut(&(key.to_owned(), queue_id)) {
-            *floor = (*floor).min(offset);
-        }
-    }
-}
-
 impl Tables {
     /// Reads a file into the table, when a store was opened.
     pub(crate) fn loaded(
@@ -137,37 +129,14 @@ impl World {
     /// Begins a write, or goes on with one; `is_last`: it waits no longer.
     pub(crate) fn save_step(&mut self, broker: usize, is_last: bool) -> Checked {
         let (now_ms, flaw) = (self.now_ms, self.flaw);
-        let Some(store) = self.nodes[broker].store().cloned() else {
+        let store = self.nodes[broker].store().cloned();
+        let Some(store) = store.filter(|_| !self.nodes[broker].twin.is_stopped()) else {
             return Ok(());
         };
-        let Some(served) = self.served(broker) else {
-            return Ok(());
-        };
-        let offsets = &served.path.shared.offsets;
-        let tables = &mut served.tables;
-        if tables.saving.is_none() {
-            let version = (offsets.changes(), tables.own_left);
-            if tables.saved == Some(version) {
-                return Ok(());
-            }
-            let mut rest: Table = offsets.all().into_iter().collect();
-            let own = own_of(&rest);
-            rest.retain(|key, _queues| !is_own(key));
-            tables.saving = Some(Saving {
-                version,
-                own,
-                rest,
-                end: store.replica().appended(),
-                until_ms: now_ms + SETTLE_MS,
-            });
-            let flushed = store.durability().flush();
-            if self.nodes[broker].twin_done(flushed)?.is_none() {
-                return Ok(());
-            }
-        }
+        self.begin_save(broker, &store)?;
         let is_unsettled = flaw == Some(Flaw::HalfOffsetsUnsettled);
-        let confirmed = store.replica().confirmed();
-        let Some(served) = self.served(broker) else {
+        let is_stopped = self.nodes[broker].twin.is_stopped();
+        let Some(served) = self.served(broker).filter(|_| !is_stopped) else {
             return Ok(());
         };
         let tables = &mut served.tables;
@@ -176,7 +145,7 @@ impl World {
         };
         let mut settled_end = None;
         if saving.own != tables.own_settled {
-            if confirmed >= saving.end || is_unsettled {
+            if store.replica().confirmed() >= saving.end || is_unsettled {
                 tables.own_settled = saving.own.clone();
                 settled_end = Some(saving.end);
             } else if now_ms < saving.until_ms && !is_last {
@@ -186,20 +155,16 @@ impl World {
                 tables.own_left += 1;
             }
         }
+        tables.saved = Some(saving.version);
+        let mut table = saving.rest;
+        table.extend(tables.own_settled.clone());
         let records = served.path.shared.pops_stored();
-        if records != served.tables.pop_records {
+        if std::mem::replace(&mut served.tables.pop_records, records) != records {
             let flushed = store.durability().flush();
             if self.nodes[broker].twin_done(flushed)?.is_none() {
                 return Ok(());
             }
         }
-        let Some(served) = self.served(broker) else {
-            return Ok(());
-        };
-        served.tables.pop_records = records;
-        served.tables.saved = Some(saving.version);
-        let mut table = saving.rest;
-        table.extend(served.tables.own_settled.clone());
         self.nodes[broker].kept_offsets = table;
         self.count.offsets_saved += 1;
         if let Some(end) = settled_end {
@@ -213,6 +178,31 @@ impl World {
         }
         self.raise_floors();
         Ok(())
+    }
+
+    /// Notes what is to be written, where that has changed and nothing is being written.
+    fn begin_save(&mut self, broker: usize, store: &SimStore) -> Checked {
+        let now_ms = self.now_ms;
+        let Some(served) = self.served(broker) else {
+            return Ok(());
+        };
+        let offsets = &served.path.shared.offsets;
+        let version = (offsets.changes(), served.tables.own_left);
+        if served.tables.saving.is_some() || served.tables.saved == Some(version) {
+            return Ok(());
+        }
+        let mut rest: Table = offsets.all().into_iter().collect();
+        let own = own_of(&rest);
+        rest.retain(|key, _queues| !is_own(key));
+        served.tables.saving = Some(Saving {
+            version,
+            own,
+            rest,
+            end: store.replica().appended(),
+            until_ms: now_ms + SETTLE_MS,
+        });
+        let flushed = store.durability().flush();
+        self.nodes[broker].twin_done(flushed).map(|_done| ())
     }
 
     /// A slave takes the offsets of its master, once its log has what they rest on.
@@ -311,24 +301,29 @@ impl World {
         Ok(())
     }
 
-    /// Whether no offset of who leads is behind its queue.
+    /// Whether no offset of who leads is behind what its log has of the queue.
     pub(crate) fn check_within_queues(&mut self, broker: usize) -> Checked {
-        let Some(store) = self.nodes[broker].store().cloned() else {
-            return Ok(());
-        };
+        let mut ends = BTreeMap::<(String, i32), i64>::new();
+        each_record(&self.ledger.copies[broker].log, |record| {
+            let topic = String::from_utf8_lossy(record.topic).into_owned();
+            ends.insert((topic, record.queue_id), record.queue_offset + 1);
+        })?;
         let Some(served) = self.served(broker) else {
             return Ok(());
         };
-        let table = served.path.shared.offsets.all();
-        for (key, queues) in table {
+        for (key, queues) in served.path.shared.offsets.all() {
             let topic = key
                 .split_once(SEPARATOR)
                 .map_or("", |(topic, _group)| topic);
             for (queue_id, offset) in queues {
-                let end = end_of(&store, topic, queue_id)?;
+                let end = ends
+                    .get(&(topic.to_owned(), queue_id))
+                    .copied()
+                    .unwrap_or(0);
                 demand!(
                     offset <= end,
-                    "broker {broker} leads, and {key} goes on at {offset} of queue {queue_id}, which ends at {end}"
+                    "broker {broker} leads, and {key} goes on at {offset} of queue {queue_id}, which its log \
+                     has up to {end}"
                 );
             }
         }
@@ -392,7 +387,7 @@ impl World {
             let offset = served.path.shared.offsets.find(group, topic, queue_id);
             let least = floor.min(end);
             demand!(
-                offset.unwrap_or(-1) >= least,
+                offset.unwrap_or(0) >= least,
                 "broker {broker} leads, and {key} goes on at {offset:?} of queue {queue_id}, which ends at {end}: \
                  everybody who could be elected had {floor}"
             );
