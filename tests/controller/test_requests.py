@@ -103,7 +103,7 @@ def test_of_two_processes_with_one_id_the_second_is_refused_once_the_first_is_he
         assert view.replicas == {1: "one:1"}
 
 
-def test_a_process_whose_id_another_one_has_is_told_so_and_is_not_alive(tmp_path: Path) -> None:
+def test_a_process_whose_id_another_one_has_is_refused_and_is_not_alive(tmp_path: Path) -> None:
     with controlled(tmp_path) as asked:
         asked.apply_id(1)
         asked.now_ms += GRACE_MS

@@ -155,7 +155,7 @@ class Requests:
             priority=request.integer("electionPriority", (1 << 31) - 1, bits=_I32_BITS),
         )
         if self._other_process(request, key.name, key.broker_id) is not None:
-            # It is told so when it asks who is master: a heartbeat has no answer.
+            # It hears of it when it asks who is master: a heartbeat has no answer.
             return request.answer(remark="another process has that id")
         if self.liveness.heard(key, beat, request.link, self._clock()):
             _log.info("broker %s %d is alive: %s", key.name, key.broker_id, request.link.peer)

@@ -157,8 +157,7 @@ impl FastPathConnection {
     pub(crate) fn move_to(slf: &Bound<'_, Self>, mover: Mover, id: ConnectionId) -> PyResult<()> {
         let this = slf.get();
         let all = this.all()?;
-        let number = this.mover().map_or(0, |left| left.number);
-        all.leave((number, this.id()));
+        all.leave((this.mover().map_or(0, |left| left.number), this.id()));
         all.join((mover.number, id), slf.clone().unbind());
         this.id.store(id.0, Ordering::Relaxed);
         *this.mover.lock() = Some(mover);
@@ -417,12 +416,12 @@ impl FastPathConnection {
         let py = slf.py();
         let all = slf.get().all()?;
         // Of a connection that has asked nothing yet less is read at once: there may be many.
-        let has_asked = slf.get().has_asked.load(Ordering::Relaxed);
-        let view = if has_asked {
-            &all.view
-        } else {
-            &all.first_view
-        };
+        let asked = slf
+            .get()
+            .has_asked
+            .load(Ordering::Relaxed)
+            .then_some(&all.view);
+        let view = asked.unwrap_or(&all.first_view);
         Ok(view.clone_ref(py))
     }
 
@@ -445,10 +444,8 @@ impl FastPathConnection {
     }
 
     fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (py, this) = (slf.py(), slf.get());
-        let bytes = bytes_of(data)?;
-        let fast_path = this.home()?;
-        let mut dirty = Vec::new();
+        let (py, this, bytes) = (slf.py(), slf.get(), bytes_of(data)?);
+        let (fast_path, mut dirty) = (this.home()?, Vec::new());
         let mut inside = fast_path.locked();
         inside.path.connections.write(this.id(), &bytes);
         if this.reactor().is_some() {
@@ -463,9 +460,7 @@ impl FastPathConnection {
     /// False when the fast path does not execute requests of this code, or another broker is to.
     fn execute(slf: &Bound<'_, Self>, command: PyRef<'_, Command>) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());
-        let command = command.to_wire(py)?;
-        let fast_path = this.home()?;
-        let mut dirty = Vec::new();
+        let (command, fast_path, mut dirty) = (command.to_wire(py)?, this.home()?, Vec::new());
         let is_short = command.body.len() <= KEEP_BYTES_MAX;
         let is_executed = gil_call(py, Gil::kept_if(is_short), || {
             let (mut inside, now_ms) = fast_path.locked_now();
@@ -484,19 +479,17 @@ impl FastPathConnection {
     }
 
     /// Its requests name where their clients are from now on: a broker passes them on.
-    fn let_name_hosts(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let this = slf.get();
-        let home = this.home()?;
-        home.locked().path.connections.let_name_hosts(this.id());
+    fn let_name_hosts(&self) -> PyResult<()> {
+        let (id, home) = (self.id(), self.home()?);
+        home.locked().path.connections.let_name_hosts(id);
         Ok(())
     }
 
     /// Bytes that it has received and been sent.
     fn traffic(slf: &Bound<'_, Self>) -> PyResult<u64> {
-        let this = slf.get();
-        let home = this.home()?;
+        let home = slf.get().home()?;
         let inside = home.locked();
-        let connection = inside.path.connections.connection(this.id());
+        let connection = inside.path.connections.connection(slf.get().id());
         Ok(connection.map_or(0, |connection| connection.moved_bytes))
     }
 
@@ -505,12 +498,11 @@ impl FastPathConnection {
         let this = slf.get();
         let home = this.home()?;
         let (inside, now_ms) = home.locked_now();
-        let connection = inside.path.connections.connection(this.id());
-        let since = connection.and_then(|connection| connection.half_since_ms);
         let connections = &inside.path.connections;
+        let connection = connections.connection(this.id());
         let is_ours = this.is_stalled.load(Ordering::Relaxed) || connections.is_stalled(this.id());
-        Ok(since
-            .filter(|_| !is_ours)
-            .map_or(0, |at| now_ms.saturating_sub(at)))
+        let since = connection.filter(|_| !is_ours);
+        let since = since.and_then(|connection| connection.half_since_ms);
+        Ok(since.map_or(0, |at| now_ms.saturating_sub(at)))
     }
 }

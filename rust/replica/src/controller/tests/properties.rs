@@ -37,6 +37,25 @@ fn asked_by() -> impl Strategy<Value = AskedBy> {
     ]
 }
 
+fn register() -> impl Strategy<Value = Event> {
+    let claim = ("[a-c]", "[a-c]", any::<bool>()).prop_map(|(check_code, seen, is_held)| Claim {
+        check_code,
+        seen,
+        is_held,
+    });
+    let name = prop_oneof![4 => Just(NAME.to_owned()), 1 => Just("broker-b".to_owned())];
+    (name, 1..6_i64, "[a-z]{0,3}:1", prop::option::of(claim)).prop_map(
+        |(name, id, address, claim)| {
+            Event::Register(Register {
+                name,
+                id,
+                address,
+                claim,
+            })
+        },
+    )
+}
+
 /// Events whose epochs are mostly those that hold: of the state when they are applied.
 fn events() -> impl Strategy<Value = (Event, bool)> {
     let name = || prop_oneof![4 => Just(NAME.to_owned()), 1 => Just("broker-b".to_owned())];
@@ -81,21 +100,6 @@ fn events() -> impl Strategy<Value = (Event, bool)> {
             check_code: format!("h:{id};{code}"),
         })
     });
-    let claim = ("[a-c]", "[a-c]", any::<bool>()).prop_map(|(check_code, seen, is_held)| Claim {
-        check_code,
-        seen,
-        is_held,
-    });
-    let register = (name(), 1..6_i64, "[a-z]{0,3}:1", prop::option::of(claim)).prop_map(
-        |(name, id, address, claim)| {
-            Event::Register(Register {
-                name,
-                id,
-                address,
-                claim,
-            })
-        },
-    );
     let fence = (name(), 0..6_i64, epochs())
         .prop_map(|(name, master, seen)| Event::Fence(Fence { name, master, seen }));
     let clean =
@@ -108,7 +112,7 @@ fn events() -> impl Strategy<Value = (Event, bool)> {
             })
         });
     let event =
-        prop_oneof![3 => alter, 4 => elect, 4 => apply, 1 => register, 1 => clean, 1 => fence];
+        prop_oneof![3 => alter, 4 => elect, 4 => apply, 1 => register(), 1 => clean, 1 => fence];
     (event, prop::bool::weighted(0.8))
 }
 
