@@ -23,13 +23,14 @@ BILL = "mqcore.cdx.json"
 _PLATFORM = "manylinux_2_28"
 
 
-def built(source: Path, objects: Path, out: Path) -> None:
+def built(source: Path, objects: Path, out: Path, time_s: str) -> None:
     """Builds the wheel of a tree, and writes what goes with it.
 
     Args:
         source: The tree.
         objects: Where the compiler keeps its objects.
         out: Where to; what is there is removed.
+        time_s: When its files were made, Unix seconds.
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -39,7 +40,7 @@ def built(source: Path, objects: Path, out: Path) -> None:
     command = [str(maturin), "build", "--release", "--locked", "--quiet", "--zig"]
     command += ["--compatibility", _PLATFORM, "--sbom-include", str(bill)]
     command += ["--target-dir", str(objects), "--out", str(out)]
-    _run(command, source, _environment(source, objects))
+    _run(command, source, _environment(source, objects, time_s))
     (out / SUMS).write_text(sums(out), encoding="utf-8")
 
 
@@ -50,7 +51,7 @@ def sums(folder: Path) -> str:
     return "".join(f"{digest}  {name}\n" for digest, name in digests)
 
 
-def _environment(source: Path, objects: Path) -> dict[str, str]:
+def _environment(source: Path, objects: Path, time_s: str) -> dict[str, str]:
     cargo = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
     # The most specific is the last: that one counts.
     prefixes = {cargo: "/cargo", str(source): "/mqcore", str(objects): "/objects"}
@@ -58,7 +59,7 @@ def _environment(source: Path, objects: Path) -> dict[str, str]:
     mapped = [f"-ffile-prefix-map={path}={name}" for path, name in prefixes.items()]
     return {
         **os.environ,
-        "SOURCE_DATE_EPOCH": _time_of_commit(),
+        "SOURCE_DATE_EPOCH": time_s,
         "RUSTFLAGS": " ".join(remapped),
         "CFLAGS": " ".join(mapped),
         "CARGO_INCREMENTAL": "0",
@@ -97,11 +98,13 @@ def _twice() -> None:
     """
     objects = ROOT / "target" / "dist-objects"
     first = ROOT / "target" / "reproducible" / "first"
-    built(ROOT, objects, first)
+    # Asked once: somebody may commit meanwhile.
+    time_s = _time_of_commit()
+    built(ROOT, objects, first, time_s)
     with TemporaryDirectory(prefix="mqcore-again-") as folder:
         copy, other = Path(folder) / "elsewhere", Path(folder) / "made"
         _copied(copy)
-        built(copy, Path(folder) / "objects", other)
+        built(copy, Path(folder) / "objects", other, time_s)
         here, there = ((each / SUMS).read_text(encoding="utf-8") for each in (first, other))
         if here != there:
             kept = first.with_name("second")
@@ -116,7 +119,8 @@ def main() -> None:
     if sys.argv[1:] == ["--twice"]:
         _twice()
         return
-    built(ROOT, ROOT / "target" / "dist-objects", Path(sys.argv[1]).resolve())
+    objects = ROOT / "target" / "dist-objects"
+    built(ROOT, objects, Path(sys.argv[1]).resolve(), _time_of_commit())
 
 
 if __name__ == "__main__":
