@@ -5,6 +5,7 @@
     reason = "a test that cannot go on says so by a panic"
 )]
 
+mod access;
 mod bad_bytes;
 mod beside;
 mod bits;
