@@ -96,8 +96,8 @@ def test_what_was_refused_is_suggested_as_grants(broker: Broker, tools: Path) ->
     line = ("admin", "getConsumerConfig", "-g", "readers")
     assert run(broker, tools, *line, *keys).exit_code != 0
     wrong = ("--access-key", "poor", "--secret-key", "other")
-    line = ("admin", "getUser", "-b", broker.address, "-u", "x")
-    assert run(broker, tools, *line, *wrong).exit_code != 0
+    forged = ("admin", "getUser", "-b", broker.address, "-u", "x", *wrong)
+    assert run(broker, tools, *forged).exit_code != 0
     found = done(broker, tools, "acl", "suggest")
     assert "mqcore acl grant poor Get 'Cluster:DefaultCluster'" in found
     assert "check signature failed." in found
@@ -128,6 +128,12 @@ def test_the_first_super_user_is_made_with_a_secret_that_nobody_knows(tmp_path: 
             assert [user["username"] for user in users] == ["admin"]
 
     run_on("uvloop", asked())
+
+
+def test_a_ping_without_credentials_finds_who_asks_for_them(broker: Broker) -> None:
+    result = CliRunner().invoke(commands, ["ping", broker.address])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "server with access control" in result.output
 
 
 def test_a_running_broker_gets_its_first_super_user(tmp_path: Path) -> None:

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from mqcore.remoting.signing import Credentials
     from mqcore.remoting.tls import TlsFiles
 
-__all__ = ["Cluster", "cluster_options", "confirmed", "queue_of", "some_at_once"]
+__all__ = [
+    "Cluster",
+    "cluster_options",
+    "confirmed",
+    "queue_of",
+    "some_at_once",
+    "tools_credentials",
+]
 
 _Result = TypeVar("_Result")
 _Command = Callable[..., Any]
@@ -137,16 +144,20 @@ class Cluster:
 
 
 def tools_credentials() -> "Credentials | None":
-    """Returns the credentials of `tools.yml`, where there is one.
+    """Returns the credentials of the environment, else of `tools.yml`; None where neither has any.
 
     Raises:
-        ClickException: It cannot be read, or has none.
+        ClickException: The file cannot be read, or has none.
     """
+    keys = os.environ.get("MQCORE_ACCESS_KEY"), os.environ.get("MQCORE_SECRET_KEY")
     path = default_tools_file(os.environ)
-    if path is None:
+    if path is None and not all(keys):
         return None
     from mqcore.remoting.signing import Credentials
 
+    if keys[0] and keys[1]:
+        return Credentials(keys[0], keys[1])
+    assert path is not None
     try:
         found = read_tools_file(path)
     except OSError as error:

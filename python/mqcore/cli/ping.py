@@ -5,6 +5,7 @@ import json
 
 import click
 
+from mqcore.cli.cluster import tools_credentials
 from mqcore.clock import monotonic_ms
 from mqcore.errors import MQError, RemotingError
 from mqcore.remoting import Client, RequestCode, ResponseCode
@@ -37,7 +38,7 @@ async def pinged(address: str, timeout_s: float, wait_s: float) -> tuple[str, in
 
 
 async def _asked(address: str, timeout_s: float) -> tuple[str, int]:
-    async with Client() as client:
+    async with Client(credentials=tools_credentials()) as client:
         began_ms = monotonic_ms()
         # A request that costs nothing; a name server does not know it, and answers so.
         code = RequestCode.GET_BROKER_RUNTIME_INFO
@@ -51,6 +52,9 @@ async def _asked(address: str, timeout_s: float) -> tuple[str, int]:
             return "controller" if is_controller else "name server", took_ms
     if answer.code == ResponseCode.SUCCESS:
         return "broker", took_ms
+    if answer.code == ResponseCode.NO_PERMISSION:
+        # It is ready: it serves those who may.
+        return "server with access control", took_ms
     raise RemotingError(
         f"{address}: answers with code {answer.code}: {answer.remark or 'no remark'}",
         address=address,

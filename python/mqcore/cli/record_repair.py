@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from mqcore.cli.cluster import tools_credentials
 from mqcore.cli.replica_link import replica_link
 from mqcore.errors import MQError
 from mqcore.native import BadRecord, next_bad_record, replace_bad_record
@@ -63,7 +64,7 @@ async def _fetched(
 ) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Returns what another replica has in place of a bad record, and around it."""
     offsets = [each for each in (bad.before, bad.next_whole) if each is not None]
-    async with Client(tls=tls) as client:
+    async with Client(tls=tls, credentials=tools_credentials()) as client:
         record = await _record(client, address, bad.physical_offset)
         return record, [(each, await _record(client, address, each)) for each in offsets]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mqcore.cli.cluster import tools_credentials
 from mqcore.cli.options import settings_of
 from mqcore.cli.replica_link import replica_link
 from mqcore.errors import MQError
@@ -116,7 +117,7 @@ async def _filled(directory: Path, address: str, streams: int, settings: dict[st
     from mqcore.remoting import Client, RequestCode, expect
 
     link = replica_link(settings)
-    async with Client(tls=link.requests) as client:
+    async with Client(tls=link.requests, credentials=tools_credentials()) as client:
         answer = await client.call(address, RequestCode.GET_BROKER_CONFIG, timeout_s=_TIMEOUT_S)
         theirs = settings_in(expect(answer, address).body)
         offer = await offer_of(client, address)

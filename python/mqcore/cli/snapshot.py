@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mqcore.cli.cluster import tools_credentials
 from mqcore.cli.options import settings_of, store_directory
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _asked(address: str, action: str, settings: dict[str, str]) -> dict[str, Any
     link = replica_link(settings)
 
     async def ask() -> dict[str, Any]:
-        async with Client(tls=link.requests) as client:
+        async with Client(tls=link.requests, credentials=tools_credentials()) as client:
             answer = await client.call(
                 address, OwnRequestCode.SNAPSHOT, {"action": action}, timeout_s=_TIMEOUT_S
             )

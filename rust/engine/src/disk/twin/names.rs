@@ -95,7 +95,9 @@ impl Disk for TwinDisk {
         self.call(CallKind::Open, path, |world| {
             let makes = matches!(how, Open::Create | Open::CreateNew | Open::CreatePrivate);
             let inode = match world.tree.find(path)? {
-                Some(_) if matches!(how, Open::CreateNew | Open::CreatePrivate) => return Err(libc::EEXIST),
+                Some(_) if matches!(how, Open::CreateNew | Open::CreatePrivate) => {
+                    return Err(libc::EEXIST);
+                }
                 Some(inode) if world.tree.is_dir(inode) => return Err(libc::EISDIR),
                 Some(inode) => inode,
                 None if !makes => return Err(libc::ENOENT),
