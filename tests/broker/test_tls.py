@@ -8,7 +8,10 @@ import trustme
 
 from live_broker import Live, live
 from loops import FACTORIES, run_on
+from mqcore.broker.metrics import Rows
+from mqcore.broker.observation import snapshot
 from mqcore.remoting import Client, TlsFiles, client_context
+from tls_papers import Papers
 
 COUNT = 40
 BODY = b"x" * 60_000
@@ -44,3 +47,24 @@ def test_what_one_sends_over_tls_the_other_pulls_plain(loop: str, tmp_path: Path
             assert b"wakes it" in (await held).body
 
     run_on(loop, work())
+
+
+def test_a_renewal_that_fails_is_in_the_metrics(tmp_path: Path) -> None:
+    keys = Papers(tmp_path / "papers").keys("b")
+    path = Path(keys["tls.server.certPath"])
+    whole, put = path.read_bytes(), path.write_bytes
+
+    async def shown(broker: Live) -> dict[str, Rows]:
+        rows = (await snapshot(broker.broker.state)).rows
+        return {name: found for name, found in rows.items() if "tls_files" in name}
+
+    async def work() -> None:
+        async with live(tmp_path / "store", **keys) as broker:
+            taken, refused = "mqcore_tls_files_taken_total", "mqcore_tls_files_refused"
+            assert await shown(broker) == {taken: {("server",): 0}, refused: {("server",): 0}}
+            put(b"")
+            assert await shown(broker) == {taken: {("server",): 0}, refused: {("server",): 1}}
+            put(whole)
+            assert await shown(broker) == {taken: {("server",): 1}, refused: {("server",): 0}}
+
+    run_on("asyncio", work())
