@@ -87,7 +87,7 @@ _ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 
 def tool_of(version: str) -> AbstractContextManager[Driver]:
     """Starts the official clients, whose mqadmin signs as `root`."""
-    return driving(version, tools_text(*ROOT))
+    return driving(version, credentials=tools_text(*ROOT))
 
 
 def shown(printed: str) -> str:

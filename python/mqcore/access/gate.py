@@ -84,7 +84,10 @@ class ServerGate:
             return
         try:
             request.command.user = control.engine.check(
-                request.command, link.peer_host, is_tls=link.is_tls
+                request.command,
+                link.peer_host,
+                is_tls=link.is_tls,
+                principal=link.certificate_name,
             )
         except RefusedError as error:
             is_route = request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
