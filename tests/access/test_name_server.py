@@ -14,8 +14,17 @@ from mqcore.config import Layer, Program, namesrv_settings, resolved
 from mqcore.errors import ConfigurationError
 from mqcore.namesrv.server import NameServer
 from mqcore.native import Command
-from mqcore.remoting import Client, Credentials, RequestCode, ResponseCode, signed
+from mqcore.remoting import (
+    Client,
+    Credentials,
+    RequestCode,
+    ResponseCode,
+    TlsFiles,
+    client_context,
+    signed,
+)
 from mqcore.state_files import StateFile
+from tls_papers import Papers
 
 _APP = Credentials("app", "app-secret")
 
@@ -73,6 +82,37 @@ def test_routes_are_answered_to_who_may_use_the_topic(tmp_path: Path) -> None:
             refused = await client.call(address, code, signed(_APP, kv, b""))
             assert refused.code == REFUSED
             assert (await client.call(address, code, signed(ROOT, kv, b""))).code == 0
+
+    run_on("uvloop", run())
+
+
+def test_a_certificate_names_the_user(tmp_path: Path) -> None:
+    papers = Papers(tmp_path / "papers")
+    keys = papers.keys("server") | {
+        "tls.server.need.client.auth": "optional",
+        "tls.server.authClient": "true",
+        "mqcoreTlsPrincipal": r"SAN:^DNS:(.*)\.example$/$1/",
+    }
+
+    def shows(name: str) -> Client:
+        path = papers.issued(name, f"{name}.example")
+        return Client(tls=client_context(TlsFiles(certificate=path, trusted=papers.trusted)))
+
+    async def run() -> None:
+        write(tmp_path, tables())
+        async with serving(tmp_path, **keys) as (_server, address), Client() as plain:
+            kv = {"namespace": "n", "key": "k", "value": "v"}
+            async with shows("root") as root, shows("app") as app, shows("nobody") as nobody:
+                code = RequestCode.PUT_KV_CONFIG
+                answers = [await client.call(address, code, kv) for client in (root, app, nobody)]
+                assert [answer.code for answer in answers] == [0, REFUSED, REFUSED]
+                routes = [await route(client, address, None, "t") for client in (app, nobody)]
+                wanted = [ResponseCode.TOPIC_NOT_EXIST, REFUSED]
+                assert [answer.code for answer in routes] == wanted
+                # As if there were no such topic, as to who signs.
+                other = await route(app, address, None, "other")
+                assert other.code == ResponseCode.TOPIC_NOT_EXIST
+            assert (await plain.call(address, RequestCode.PUT_KV_CONFIG, kv)).code == REFUSED
 
     run_on("uvloop", run())
 

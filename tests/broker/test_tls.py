@@ -8,8 +8,8 @@ import trustme
 
 from live_broker import Live, live
 from loops import FACTORIES, run_on
-from mqcore.broker.metrics import Rows
 from mqcore.broker.observation import snapshot
+from mqcore.metrics.families import Rows
 from mqcore.remoting import Client, TlsFiles, client_context
 from tls_papers import Papers
 
