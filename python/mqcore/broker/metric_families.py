@@ -407,7 +407,7 @@ BULK: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-# Where the instrument of RocketMQ has another name or unit than Prometheus's name tells.
+# Where the instrument of RocketMQ has another name or unit than Prometheus's name shows.
 _PUSHED: Final = {
     "rocketmq_storage_flush_behind_bytes": ("rocketmq_storage_flush_behind_bytes", "bytes"),
     "rocketmq_storage_dispatch_behind_bytes": ("rocketmq_storage_dispatch_behind_bytes", "bytes"),

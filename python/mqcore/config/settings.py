@@ -46,7 +46,7 @@ class PushSettings:
         headers: Of a request: `name:value` joined by commas.
         timeout_ms: How long a request may take.
         interval_ms: The pause between two times.
-        in_delta: Whether counters are told by what came since the last time.
+        in_delta: Whether counters are reported by what came since the last time.
         lines_file: The file of lines; empty: the program's log.
         series_max: Series of a family at the most.
     """

@@ -50,7 +50,7 @@ class Elections:
             liveness: Who is alive.
             settings: Returns the settings as they are now.
             clock: Returns milliseconds that never step back.
-            elected: Is told of each election: cluster, broker name, code of the answer.
+            elected: Gets each election: cluster, broker name, code of the answer.
         """
         self._elected = elected
         self._node = node

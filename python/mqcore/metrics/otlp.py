@@ -2,8 +2,8 @@
 
 Instruments have the names, units, types and attributes that RocketMQ's exporter of the same
 setting has (`BrokerMetricsManager`, `ControllerMetricsManager`). The only module that imports
-OpenTelemetry's SDK and exporter: without the extra `mqcore[otel]` its import is an error that says
-so. Blocks: for a thread. Knows no program and no timetable.
+OpenTelemetry's SDK and exporter: without the extra `mqcore[otel]` its import is an error that names
+it. Blocks: for a thread. Knows no program and no timetable.
 """
 
 import json
@@ -91,7 +91,7 @@ class Points:
         Args:
             meter: The name of the meter.
             begun_ns: Since when counters count, Unix nanoseconds.
-            in_delta: Whether counters and histograms are told by what came since the last time
+            in_delta: Whether counters and histograms are reported by what came since the last time
                 that arrived.
         """
         self._scope = InstrumentationScope(meter)

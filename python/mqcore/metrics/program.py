@@ -36,7 +36,7 @@ PROGRAM_FAMILIES: Final = (
 
 
 def program_rows(listener: ListenerSettings, started_ms: int) -> dict[str, Rows]:
-    """Returns the rows of these families; those that the kernel does not tell are left out.
+    """Returns the rows of these families; those that the kernel does not report are left out.
 
     Args:
         listener: Whose files of certificates are looked at.

@@ -196,8 +196,8 @@ struct Times<'a, D: Disk, C: Clock> {
 
 impl<D: Disk, C: Clock> Times<'_, D, C> {
     fn age_ms(&mut self, (topic, queue_id): (&str, i32), queue_offset: u64) -> Option<u64> {
-        let place = (queue_id, queue_offset);
-        let known = self.before.get(topic).and_then(|all| all.get(&place));
+        let key = (queue_id, queue_offset);
+        let known = self.before.get(topic).and_then(|all| all.get(&key));
         let known = known.copied().filter(|known| {
             let age = self.now.saturating_sub(known.at);
             age < KNOWN_FOR
@@ -215,7 +215,7 @@ impl<D: Disk, C: Clock> Times<'_, D, C> {
             }
         };
         let of_topic = self.known.by_topic.entry_ref(topic).or_default();
-        of_topic.insert(place, known);
+        of_topic.insert(key, known);
         let age_ms = self.now_ms.saturating_sub(known.stored_ms);
         Some(age_ms.max(0).unsigned_abs())
     }
