@@ -130,7 +130,7 @@ _TOOLS = Conversation(
 )
 
 # Codes of clients, of name servers and of controllers, one that is free, and the bounds.
-_FOREIGN: Final = (-1, 0, 1, 13, 39, 40, 99, 100, 103, 105, 220, 326, 901, 1_001, 3_001, 3_442)
+_FOREIGN: Final = (-1, 0, 1, 13, 39, 40, 99, 100, 103, 105, 220, 326, 901, 1_001, 3_442, 5_001)
 
 _UNKNOWN = Conversation(
     "unknown_codes",
