@@ -470,7 +470,7 @@ class Access:
         """
 
     def explain(self, user: str, source: str, resource: str, actions: int) -> AccessExplanation:
-        """Tells what a decision rests on, by the tables in force; nothing is kept of it.
+        """Returns what a decision rests on, by the tables in force; nothing is kept of it.
 
         Raises:
             ValueError: The resource is none.
@@ -551,7 +551,7 @@ class AccessEntry:
         resource: As `Topic:orders*`.
         actions: Official names.
         sources: Addresses and ranges; empty: from anywhere.
-        decision: What it says.
+        decision: `Allow` or `Deny`.
     """
 
     @property
@@ -2521,7 +2521,7 @@ class FastPathConnection:
         """Opens it, and gives its socket to a reactor, which closes it in the end."""
 
     def identify(self, is_tls: bool, principal: str) -> None:
-        """Tells who is on it, beside its address; an attached one.
+        """Sets who is on it, beside its address; an attached one.
 
         Args:
             is_tls: Whether it has TLS.

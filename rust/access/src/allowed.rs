@@ -44,8 +44,8 @@ impl Allowed {
         let pair = (resource.kind, actions, resource.name.into());
         if self.pairs.len() < ALLOWED_MAX {
             self.pairs.push(pair);
-        } else if let Some(place) = self.pairs.get_mut(self.next) {
-            *place = pair;
+        } else if let Some(slot) = self.pairs.get_mut(self.next) {
+            *slot = pair;
             self.next = (self.next + 1) % ALLOWED_MAX;
         }
     }

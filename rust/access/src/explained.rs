@@ -18,7 +18,7 @@ pub struct Explained<'a> {
 }
 
 impl<'a> Explained<'a> {
-    /// Tells what a decision rests on; nothing is kept of it.
+    /// Returns what a decision rests on; nothing is kept of it.
     #[must_use]
     pub fn of(
         tables: &'a Tables,

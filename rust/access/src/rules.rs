@@ -195,11 +195,11 @@ const UNCHECKED_OFFICIALLY: &[i32] = &[
     401, 402, 513, 907, 1007, 2001, 2002, 2003, 2004, 200_056, 200_151,
 ];
 
-/// Codes of which 5.3.3 asks for what the header says, and for nothing of the record that it names or that
+/// Codes of which 5.3.3 asks for what the header has, and for nothing of the record that it names or that
 /// the answer is made of.
 const LOOKED_AT_BY_HEADER_OFFICIALLY: &[i32] = &[33, 36, 37, 208, 309, 323];
 
-/// Whether 5.3.3 asks for nothing but what the header says.
+/// Whether 5.3.3 asks for nothing but what the header has.
 #[must_use]
 pub fn is_by_header_officially(code: i32) -> bool {
     LOOKED_AT_BY_HEADER_OFFICIALLY.contains(&code)
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_rule_names_its_code_and_place() {
+    fn a_bad_rule_names_its_code_and_position() {
         let fault = Rule::read(17, "C Get, T(topic) Make").unwrap_err();
         let text =
             r#"the rule of request 17, "C Get, T(topic) Make", at character 7: no such action"#;

@@ -16,7 +16,7 @@ pub struct Settings {
     /// Whether a user needs rights.
     pub authorizes: bool,
     /// Whether what would be refused for want of rights is only noted. Signatures are then needed where
-    /// `authenticates` says so.
+    /// `authenticates` is set.
     pub is_dry_run: bool,
     /// Whether the holes of 5.3.3 are left open: codes that it does not check, fields that are absent,
     /// names without a signature where only rights are checked.
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn super_users_come_from_here_unless_told_otherwise() {
+    fn super_users_come_from_here_unless_set_otherwise() {
         let (here, far) = (Source::of("127.0.0.1:1"), Source::of("10.1.1.1:1"));
         let socket = Source::of("unix:");
         for (value, expected) in [

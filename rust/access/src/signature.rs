@@ -127,8 +127,8 @@ fn front(name: &[u8]) -> u64 {
         return u64::from_be_bytes(*front);
     }
     let mut front = [0; 8];
-    for (place, byte) in front.iter_mut().zip(name) {
-        *place = *byte;
+    for (slot, byte) in front.iter_mut().zip(name) {
+        *slot = *byte;
     }
     u64::from_be_bytes(front)
 }
@@ -179,7 +179,7 @@ impl<'a, S: AsRef<str>> Sorted<'a, S> {
 
     /// The values that are signed; of a field that occurs twice the last.
     fn each_value(&self, unsigned: Unsigned, mut each: impl FnMut(&'a str)) {
-        let field = |place: Option<&(u64, usize)>| place.and_then(|(_, at)| self.fields.get(*at));
+        let field = |found: Option<&(u64, usize)>| found.and_then(|(_, at)| self.fields.get(*at));
         for at in 0..self.order.len() {
             let Some((name, value)) = field(self.order.get(at)) else {
                 continue;

@@ -120,7 +120,7 @@ impl fmt::Display for Network {
         let v6 = Ipv6Addr::from_bits(self.bits);
         let (ip, len_max) = match v6.to_ipv4_mapped() {
             Some(v4) if self.is_v4 => (IpAddr::V4(v4), V4_LEN),
-            // 0.0.0.0/0 keeps the bits that say IPv4: they are in the mask.
+            // 0.0.0.0/0 keeps the bits of IPv4: they are in the mask.
             _ => (IpAddr::V6(v6), V6_LEN),
         };
         if self.len == len_max {

@@ -1,4 +1,4 @@
-//! The class over access control: rules in, tables replaced, requests checked, decisions told. No logic.
+//! The class over access control: rules in, tables replaced, requests checked, decisions explained. No logic.
 
 use std::sync::Arc;
 
@@ -255,7 +255,7 @@ impl Access {
         decided.map_err(|refusal| refused(py, &refusal))
     }
 
-    /// Tells what a decision rests on.
+    /// Returns what a decision rests on.
     fn explain(
         &self,
         py: Python<'_>,

@@ -32,14 +32,14 @@ use crate::wire::Command;
 /// Bytes given to a transport at once: what it cannot send it copies, what is not given waits a turn.
 const TRANSPORT_BYTES: usize = 256 * 1024;
 
-/// Bytes of an unfinished frame from which on Python counts them, of a connection that has asked
-/// something already: below, they are less than a socket's own buffer.
-const REPORTED_BYTES_MIN: usize = 64 * 1024;
+/// The number of a fast path (0: Python's loop) and that of a connection there.
+type Key = (usize, ConnectionId);
+
 /// The connections of one fast path, and the buffer that their transports receive into.
 pub(crate) struct Connections {
     fast_path: Arc<LockedFastPath>,
     pub(crate) reactors: Reactors,
-    by_id: Mutex<HashMap<(usize, ConnectionId), Py<FastPathConnection>>>,
+    by_id: Mutex<HashMap<Key, Py<FastPathConnection>>>,
     buffer: Py<ReceiveBuffer>,
     /// The same as transports ask for it: asyncio wants a length, too.
     view: Py<PyMemoryView>,
@@ -61,21 +61,16 @@ impl Connections {
         })
     }
 
-    fn join(&self, key: (usize, ConnectionId), connection: Py<FastPathConnection>) {
+    fn join(&self, key: Key, connection: Py<FastPathConnection>) {
         self.by_id.lock().insert(key, connection);
     }
 
-    fn leave(&self, key: (usize, ConnectionId)) {
+    fn leave(&self, key: Key) {
         let left = self.by_id.lock().remove(&key);
         drop(left);
     }
 
-    /// The connection of a fast path, by the number of that (0: Python's loop) and its own.
-    pub(crate) fn connection_of(
-        &self,
-        py: Python<'_>,
-        key: (usize, ConnectionId),
-    ) -> Option<Py<FastPathConnection>> {
+    pub(crate) fn connection_of(&self, py: Python<'_>, key: Key) -> Option<Py<FastPathConnection>> {
         let by_id = self.by_id.lock();
         by_id.get(&key).map(|found| found.clone_ref(py))
     }
@@ -105,8 +100,7 @@ pub(crate) struct FastPathConnection {
     all: OnceLock<Arc<Connections>>,
     /// 0 before it is open and after it is closed.
     id: AtomicU64,
-    /// Where its bytes are moved, once it is attached. Changed by the loop's thread alone, as the number
-    /// is that it has there.
+    /// Where its bytes are moved, once attached; changed by the loop's thread alone, as its number there.
     mover: Mutex<Option<Mover>>,
     /// The socket that may be written to without the transport; below 0: none.
     descriptor: AtomicI32,
@@ -270,7 +264,7 @@ fn feed(slf: &Bound<'_, FastPathConnection>, len: usize) -> PyResult<()> {
 fn report_left(slf: &Bound<'_, FastPathConnection>, left: Left) -> PyResult<()> {
     let this = slf.get();
     let is_first = left.has_asked && !this.has_asked.swap(true, Ordering::Relaxed);
-    let is_counted = !left.has_asked || left.half_bytes >= REPORTED_BYTES_MIN;
+    let is_counted = left.is_counted();
     let counted = if is_counted { left.half_bytes } else { 0 };
     let reported = this.reported_half_bytes.swap(counted, Ordering::Relaxed);
     if counted != reported || is_first {
@@ -356,22 +350,22 @@ impl FastPathConnection {
         let (Some((number, reactor)), Some(socket)) = (chosen, socket) else {
             return Err(PyRuntimeError::new_err("no reactor, or no socket"));
         };
-        let home = Arc::clone(reactor.home());
-        open(
-            slf,
-            (number, home, Some(Arc::clone(&reactor))),
-            peer,
-            born_host,
-        )?;
+        let home = (
+            number,
+            Arc::clone(reactor.home()),
+            Some(Arc::clone(&reactor)),
+        );
+        open(slf, home, peer, born_host)?;
         reactor.add(this.id(), socket);
         Ok(())
     }
 
     /// Who is on it, beside its address: whether it has TLS, and the user that a checked certificate names.
     fn identify(&self, is_tls: bool, principal: &str) -> PyResult<()> {
-        let home = self.home()?;
-        let mut inside = home.locked();
-        inside.path.identify(self.id(), is_tls, principal);
+        let (id, home) = (self.id(), self.home()?);
+        if let Some(connection) = home.locked().path.connections.connection_mut(id) {
+            connection.identity.identify(is_tls, principal);
+        }
         Ok(())
     }
 
@@ -481,7 +475,9 @@ impl FastPathConnection {
     /// Its requests name where their clients are from now on: a broker passes them on.
     fn let_name_hosts(&self) -> PyResult<()> {
         let (id, home) = (self.id(), self.home()?);
-        home.locked().path.connections.let_name_hosts(id);
+        if let Some(connection) = home.locked().path.connections.connection_mut(id) {
+            connection.names_hosts = true;
+        }
         Ok(())
     }
 
@@ -495,14 +491,10 @@ impl FastPathConnection {
 
     /// For how long a frame has been incomplete, ms.
     fn half_frame_ms(slf: &Bound<'_, Self>) -> PyResult<u64> {
-        let this = slf.get();
-        let home = this.home()?;
+        let (this, home) = (slf.get(), slf.get().home()?);
         let (inside, now_ms) = home.locked_now();
-        let connections = &inside.path.connections;
-        let connection = connections.connection(this.id());
-        let is_ours = this.is_stalled.load(Ordering::Relaxed) || connections.is_stalled(this.id());
-        let since = connection.filter(|_| !is_ours);
-        let since = since.and_then(|connection| connection.half_since_ms);
-        Ok(since.map_or(0, |at| now_ms.saturating_sub(at)))
+        let is_ours = this.is_stalled.load(Ordering::Relaxed);
+        let left = Left::of(&inside, this.id());
+        Ok(if is_ours { 0 } else { left.half_ms(now_ms) })
     }
 }

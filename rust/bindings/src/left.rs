@@ -4,6 +4,10 @@ use mqcore_fast_path::ConnectionId;
 
 use crate::locked::Inside;
 
+/// Bytes of an unfinished frame from which on Python counts them, of a connection that has asked
+/// something already: below, they are less than a socket's own buffer.
+const REPORTED_BYTES_MIN: usize = 64 * 1024;
+
 /// What a turn left of a connection's bytes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Left {
@@ -16,6 +20,20 @@ pub(crate) struct Left {
 }
 
 impl Left {
+    /// For how long a frame has been incomplete, ms; 0 where none is, or where it is ours to go on.
+    pub(crate) fn half_ms(&self, now_ms: u64) -> u64 {
+        if self.is_stalled || self.half_since_ms == 0 {
+            0
+        } else {
+            now_ms.saturating_sub(self.half_since_ms)
+        }
+    }
+
+    /// Whether Python counts the bytes of the unfinished frame.
+    pub(crate) fn is_counted(&self) -> bool {
+        !self.has_asked || self.half_bytes >= REPORTED_BYTES_MIN
+    }
+
     /// Of a connection; nothing of one that is unknown.
     pub(crate) fn of(inside: &Inside, id: ConnectionId) -> Self {
         let connections = &inside.path.connections;

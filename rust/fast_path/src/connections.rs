@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
-use mqcore_access::Tables;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_record::Host;
@@ -185,13 +184,6 @@ impl<D: Disk> Connections<D> {
         id
     }
 
-    /// The requests of a connection name where their clients are from now on.
-    pub fn let_name_hosts(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.names_hosts = true;
-        }
-    }
-
     /// Counts requests that are to be answered; below zero: that many are somebody else's now.
     pub(crate) fn count_unanswered(&mut self, id: ConnectionId, more: i64) {
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -259,16 +251,10 @@ impl<D: Disk> Connections<D> {
         self.connections.get_mut(&id)
     }
 
-    /// Those where whoever asked may have other rights by these tables.
-    pub(crate) fn changed(&self, tables: &Tables) -> Vec<ConnectionId> {
-        let all = self.connections.iter();
-        let changed = all.filter(|(_, connection)| connection.identity.has_changed(tables));
-        changed.map(|(id, _)| *id).collect()
-    }
-
-    /// All of them.
-    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
-        self.connections.keys().copied().collect()
+    /// Those of which something holds.
+    pub(crate) fn ids_where(&self, holds: impl Fn(&Connection<D>) -> bool) -> Vec<ConnectionId> {
+        let found = self.connections.iter().filter(|(_, each)| holds(each));
+        found.map(|(id, _)| *id).collect()
     }
 
     /// Connections now.

@@ -98,7 +98,7 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
         }
     }
 
-    /// What is still to be asked for of a request; none where its header said all.
+    /// What is still to be asked for of a request; none where its header had all.
     pub(crate) fn further(&self, request: &Request<'_>) -> Option<Further> {
         if !request.has_further {
             return None;

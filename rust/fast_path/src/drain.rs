@@ -8,7 +8,7 @@ use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 
 use crate::delivery::answers::refuse_send;
-use crate::fast_path::{FastPath, end_step};
+use crate::fast_path::{FastPath, end_step, unwatch_emptied};
 use crate::holds::News;
 use crate::offset_processor::answer_search;
 use crate::readers::Done;
@@ -47,7 +47,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         processors.pops.shards().settle_due_of_all(&cx);
         processors.transactions.write_due_notes(&mut cx);
         self.take_read();
-        self.unwatch_emptied();
+        unwatch_emptied(self);
         end_step(self);
     }
 

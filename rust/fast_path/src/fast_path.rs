@@ -21,13 +21,13 @@ use crate::deferred::{DeferredQueue, weight};
 use crate::delivery::answers::refuse_send;
 use crate::delivery::stamp::Stamp;
 use crate::filtering::MessageFilters;
-use crate::gate::{Gate, READS_FURTHER, Renewed};
+use crate::gate::{Gate, READS_FURTHER};
 use crate::gets::Got;
 use crate::policy::{Broker, Policy};
 use crate::pop_run::names;
 use crate::processors::Processors;
 use crate::readers::{Done, Readers};
-use crate::refusals::{self, Refused};
+use crate::refusals;
 use crate::repeats::{DuplicateCandidate, Repeats};
 use crate::request_context::{ConnectionId, is_answered};
 use crate::requests::Request;
@@ -46,6 +46,22 @@ pub struct Escalated {
     pub escalation: Escalation,
     /// Whose signature it has, while access control is on; empty where nobody had to sign.
     pub user: Box<str>,
+}
+
+impl Escalated {
+    fn of(
+        connection: ConnectionId,
+        command: Command,
+        escalation: Escalation,
+        user: Box<str>,
+    ) -> Self {
+        Self {
+            connection,
+            command,
+            escalation,
+            user,
+        }
+    }
 }
 
 /// The fast path.
@@ -188,7 +204,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn close(&mut self, id: ConnectionId) {
         if self.connections.close(id).is_some() {
             self.processors.close(id);
-            self.unwatch_emptied();
+            unwatch_emptied(self);
         }
     }
 
@@ -208,24 +224,10 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         Ok(())
     }
 
-    /// Who is on a connection, beside its address: whether it has TLS, and which user a checked certificate
-    /// names, if any.
-    pub fn identify(&mut self, id: ConnectionId, is_tls: bool, principal: &str) {
-        if let Some(connection) = self.connections.connection_mut(id) {
-            connection.identity.is_tls = is_tls;
-            connection.identity.principal = principal.into();
-        }
-    }
-
     /// Takes the tables of access control in force; what is held for users whose rights they change is let
     /// go, and their clients ask again.
     pub(crate) fn renew_access(&mut self) {
-        let changed = match self.gate.renew() {
-            Renewed::Not => return,
-            Renewed::Users => self.connections.changed(self.gate.tables()),
-            Renewed::Everything => self.connections.ids(),
-        };
-        for id in changed {
+        for id in self.gate.renewed(&self.connections) {
             self.processors.release(id);
         }
     }
@@ -233,14 +235,15 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub(crate) fn execute_frame(&mut self, id: ConnectionId, command: &CommandRef<'_>) {
         self.connections.stats.requests += 1;
         if command.is_response() {
-            let code = Escalation::Code;
-            return self.escalate(id, command.to_owned(), code, Box::default());
+            let escalated = Escalated::of(id, command.to_owned(), Escalation::Code, Box::default());
+            return escalate(self, escalated);
         }
         let now_us = self.connections.times.now_us();
         let mut request = Request::of_frame(id, command).received_at(now_us);
         self.renew_access();
         if self.gate.is_on() {
-            match self.admit(id, command) {
+            let now_ms = || self.store.wall_ms();
+            match self.gate.admit(&mut self.connections, id, command, &now_ms) {
                 Ok(has_further) => request.has_further = has_further,
                 Err(refused) => {
                     return self.connections.refuse(&request.request_context, &refused);
@@ -252,26 +255,11 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             Err(Stop::Escalate(escalation)) => {
                 let connection = self.connections.connection(id);
                 let user = connection.map_or("", |connection| connection.identity.user());
-                let user = user.into();
-                self.escalate(id, command.to_owned(), escalation, user);
+                let escalated = Escalated::of(id, command.to_owned(), escalation, user.into());
+                escalate(self, escalated);
             }
             Err(stop) => self.wait(id, command.to_owned(), How::ByPolicy, stop),
         }
-    }
-
-    /// Lets a request in, or refuses it; whether its user has to be asked for what it does beside its header.
-    fn admit(
-        &mut self,
-        id: ConnectionId,
-        command: &CommandRef<'_>,
-    ) -> std::result::Result<bool, Refused> {
-        let store = &self.store;
-        let Some(connection) = self.connections.connection_mut(id) else {
-            return Ok(false);
-        };
-        let now_ms = || store.wall_ms();
-        let checked = self.gate.check(command, &mut connection.identity, &now_ms);
-        checked.map_err(|refusal| refusals::not_permitted(&refusal))
     }
 
     /// Executes a request that was decided on; what still is not allowed is refused. False when the
@@ -306,8 +294,10 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         }
         match stop {
             // It passed before it waited; what it is escalated for now needs no user.
-            Stop::Escalate(escalation) => self.escalate(id, command, escalation, Box::default()),
-            Stop::Defer => self.defer(id, command, how),
+            Stop::Escalate(escalation) => {
+                escalate(self, Escalated::of(id, command, escalation, Box::default()));
+            }
+            Stop::Defer => defer(self, id, command, how),
             Stop::DuplicateCandidate(mark, slot) => {
                 let bytes = weight(&command);
                 let candidate = DuplicateCandidate::new(id, command, how, (mark, slot));
@@ -317,24 +307,6 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             // Processors answer these themselves.
             Stop::BadHeader(_) | Stop::Refuse(_) => {}
         }
-    }
-
-    fn escalate(
-        &mut self,
-        id: ConnectionId,
-        command: Command,
-        escalation: Escalation,
-        user: Box<str>,
-    ) {
-        let asked = i64::from(is_answered(command.flag));
-        self.connections.count_unanswered(id, -asked);
-        self.connections.stats.escalated += 1;
-        self.escalated.push(Escalated {
-            connection: id,
-            command,
-            escalation,
-            user,
-        });
     }
 
     /// Executes a request that waited.
@@ -368,26 +340,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             other => other,
         };
         if self.processors.has_emptied() {
-            self.unwatch_emptied();
+            unwatch_emptied(self);
         }
         ran
-    }
-
-    fn defer(&mut self, connection: ConnectionId, command: Command, how: How) {
-        let bytes_max = self.connections.bounds.deferred_bytes;
-        let request = (connection, command);
-        let received = (self.now_ms, self.connections.times.now_us());
-        let pushed = self.deferred.push(request, how, received, bytes_max);
-        if let Err(command) = pushed {
-            let request_context = Request::of_command(connection, &command).request_context;
-            let refused = refusals::overload();
-            refuse_send(
-                &mut self.connections,
-                &self.policy.broker,
-                &request_context,
-                &refused,
-            );
-        }
     }
 
     /// Sets an offset that was decided on, as a consumer does; false when a bound was met.
@@ -453,14 +408,6 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         processors.pops.shards().store_all_of_all(&cx)
     }
 
-    /// Ends the watching of queues that nobody waits at.
-    pub(crate) fn unwatch_emptied(&mut self) {
-        for (topic, queue_id) in self.processors.take_emptied() {
-            let arrivals = self.events.arrivals();
-            arrivals.unwatch(topic.as_bytes(), queue_id);
-        }
-    }
-
     /// Requests for Python, in the order they came.
     pub fn take_escalated(&mut self) -> Vec<Escalated> {
         std::mem::take(&mut self.escalated)
@@ -485,5 +432,45 @@ pub(crate) fn end_step<D: Disk, C: Clock>(path: &mut FastPath<D, C>) {
     let delivery = &mut path.processors.delivery;
     if let Some(us) = path.connections.times.end_step(delivery.has_parked()) {
         delivery.mark_appended(us);
+    }
+}
+
+/// Gives a request to Python.
+fn escalate<D: Disk, C: Clock>(path: &mut FastPath<D, C>, escalated: Escalated) {
+    let asked = i64::from(is_answered(escalated.command.flag));
+    path.connections
+        .count_unanswered(escalated.connection, -asked);
+    path.connections.stats.escalated += 1;
+    path.escalated.push(escalated);
+}
+
+/// Lets a request wait for the next log file, or refuses it at a bound.
+fn defer<D: Disk, C: Clock>(
+    path: &mut FastPath<D, C>,
+    connection: ConnectionId,
+    command: Command,
+    how: How,
+) {
+    let bytes_max = path.connections.bounds.deferred_bytes;
+    let request = (connection, command);
+    let received = (path.now_ms, path.connections.times.now_us());
+    let pushed = path.deferred.push(request, how, received, bytes_max);
+    if let Err(command) = pushed {
+        let request_context = Request::of_command(connection, &command).request_context;
+        let refused = refusals::overload();
+        refuse_send(
+            &mut path.connections,
+            &path.policy.broker,
+            &request_context,
+            &refused,
+        );
+    }
+}
+
+/// Ends the watching of queues that nobody waits at.
+pub(crate) fn unwatch_emptied<D: Disk, C: Clock>(path: &mut FastPath<D, C>) {
+    for (topic, queue_id) in path.processors.take_emptied() {
+        let arrivals = path.events.arrivals();
+        arrivals.unwatch(topic.as_bytes(), queue_id);
     }
 }

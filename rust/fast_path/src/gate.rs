@@ -4,10 +4,14 @@
 use std::sync::Arc;
 
 use mqcore_access::{Access, Actions, Asked, Caller, Refusal, Resource, Tables};
+use mqcore_engine::disk::Disk;
 use mqcore_wire::CommandRef;
 
 use crate::codes;
+use crate::connections::Connections;
 use crate::identity::Identity;
+use crate::refusals::{self, Refused};
+use crate::request_context::ConnectionId;
 
 /// Requests whose further pairs are asked for here: by the half message that is ended, by the record that is
 /// sent back, by the acknowledgements in the body.
@@ -24,17 +28,6 @@ pub(crate) struct Gate {
     tables: Arc<Tables>,
 }
 
-/// What became of the tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Renewed {
-    /// They are the same.
-    Not,
-    /// Users may have other rights.
-    Users,
-    /// What is checked has changed: everybody may have other rights.
-    Everything,
-}
-
 /// Who passed, and what is still to be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Further {
@@ -48,19 +41,20 @@ impl Gate {
         self.access = Some(access);
     }
 
-    /// Takes the tables in force, where they are others.
+    /// Takes the tables in force, where they are others; the connections whose users may have other rights.
     #[inline]
-    pub(crate) fn renew(&mut self) -> Renewed {
+    pub(crate) fn renewed<D: Disk>(&mut self, connections: &Connections<D>) -> Vec<ConnectionId> {
         match &self.access {
             Some(access) if access.version() != self.tables.version => {
                 let before = std::mem::replace(&mut self.tables, access.tables());
                 if before.settings == self.tables.settings {
-                    Renewed::Users
+                    connections.ids_where(|each| each.identity.has_changed(&self.tables))
                 } else {
-                    Renewed::Everything
+                    // What is checked has changed: everybody may have other rights.
+                    connections.ids_where(|_| true)
                 }
             }
-            _ => Renewed::Not,
+            _ => Vec::new(),
         }
     }
 
@@ -70,9 +64,19 @@ impl Gate {
         self.tables.settings.is_on()
     }
 
-    /// The tables in force.
-    pub(crate) fn tables(&self) -> &Tables {
-        &self.tables
+    /// Lets a request in, or refuses it; whether its user has to be asked for what it does beside its header.
+    pub(crate) fn admit<D: Disk>(
+        &self,
+        connections: &mut Connections<D>,
+        id: ConnectionId,
+        command: &CommandRef<'_>,
+        now_ms: &dyn Fn() -> i64,
+    ) -> Result<bool, Refused> {
+        let Some(connection) = connections.connection_mut(id) else {
+            return Ok(false);
+        };
+        let checked = self.check(command, &mut connection.identity, now_ms);
+        checked.map_err(|refusal| refusals::not_permitted(&refusal))
     }
 
     /// Checks a request; whether more pairs are to be asked for.

@@ -48,6 +48,12 @@ impl Identity {
         }
     }
 
+    /// Knows it beside its address: whether it has TLS, and which user a checked certificate names, if any.
+    pub fn identify(&mut self, is_tls: bool, principal: &str) {
+        self.is_tls = is_tls;
+        self.principal = principal.into();
+    }
+
     /// A user asks.
     #[inline]
     pub(crate) fn asks(&mut self, user: Option<&Arc<User>>) {
@@ -63,7 +69,7 @@ impl Identity {
         }
     }
 
-    /// Who asked last; empty where nobody had to say it.
+    /// Who asked last; empty where nobody had to be named.
     #[must_use]
     pub fn user(&self) -> &str {
         self.user.as_ref().map_or("", |user| &user.name)

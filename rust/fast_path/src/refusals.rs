@@ -158,10 +158,8 @@ pub(crate) fn no_queue_to_send(queue_id: i32, shown: &str, peer: &str) -> Refuse
 
 /// A send that waited too long for the next log file (`BrokerFastFailure`).
 pub(crate) fn waited_too_long(waited_ms: u64, waiting: usize) -> Refused {
-    let remark = format!(
-        "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in \
-         queue: {waited_ms}ms, size of queue: {waiting}"
-    );
+    let why = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue";
+    let remark = format!("{why}: {waited_ms}ms, size of queue: {waiting}");
     refused(codes::SYSTEM_BUSY, remark)
 }
 

@@ -199,6 +199,13 @@ impl Traffic {
         self.of_pair(group, topic).points += 1;
     }
 
+    /// Counts a message whose invisible time was changed: another check point, and the first acknowledged.
+    pub(crate) fn changed(&mut self, group: &str, topic: &str) {
+        let given_back = self.of_pair(group, topic);
+        given_back.points += 1;
+        given_back.acked += 1;
+    }
+
     fn of_pair(&mut self, group: &str, topic: &str) -> &mut GivenBack {
         let mut key: (Box<str>, Box<str>) = (group.into(), topic.into());
         if self.given_back.len() >= NAMES_MAX && !self.given_back.contains_key(&key) {

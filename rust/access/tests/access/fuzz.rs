@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Signed, access, user};
 
-/// The signed text as the protocol's notes say it, without a care for time.
+/// The signed text as the protocol's notes have it, without a care for time.
 fn plain_text(fields: &[(String, String)], body: &[u8]) -> Vec<u8> {
     let mut last: Vec<&(String, String)> = Vec::new();
     for field in fields {

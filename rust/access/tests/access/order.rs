@@ -8,9 +8,11 @@ use mqcore_access::policies::{Draft, Entry, Tier};
 use mqcore_access::resource::Pattern;
 use mqcore_access::{Actions, Kind, Resource};
 
+type Row = ([(&'static str, bool); 2], usize, usize);
+
 /// Two entries that both match `Topic:orders-eu`, in the order in which they are listed, each with its
 /// decision; who decides by the documents, and who in 5.3.3: the first or the second.
-const TABLE: &[([(&str, bool); 2], usize, usize)] = &[
+const TABLE: &[Row] = &[
     // Of a kind before any kind: in both.
     ([("Topic:*", false), ("*", true)], 0, 0),
     ([("*", true), ("Topic:*", false)], 1, 1),

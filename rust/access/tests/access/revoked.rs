@@ -1,4 +1,4 @@
-//! Tables that are replaced: what stays, what is told, what is refused.
+//! Tables that are replaced: what stays, what is notified, what is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ fn users_whose_rows_are_the_same_are_taken_over() {
     });
     let users = [user("a", "Normal", "enable"), user("b", "Normal", "enable")];
     let one = policy("User:a Custom Topic:t Sub - Allow");
-    assert_eq!(replace(&access, &users, &[one.clone()]), Ok(1));
+    assert_eq!(replace(&access, &users, std::slice::from_ref(&one)), Ok(1));
     let before = access.tables();
     assert_eq!(
         replace(

@@ -96,8 +96,7 @@ impl AckProcessor<'_> {
             }
             self.land(cx.policy, queue, handle.pop_time_ms, 1);
         }
-        let traffic = &mut cx.connections.traffic;
-        traffic.acked(header.group, header.topic, 1);
+        cx.connections.traffic.acked(header.group, header.topic, 1);
         cx.connections.succeed(&request_context, None);
         Ok(())
     }
@@ -310,9 +309,7 @@ impl AckProcessor<'_> {
         }
         let time_ms = time_of_change(pop_ms(cx.store, cx.policy), handle.pop_time_ms);
         self.move_point(cx, &header, &handle, time_ms)?;
-        let traffic = &mut cx.connections.traffic;
-        traffic.point_kept(header.group, header.topic);
-        traffic.acked(header.group, header.topic, 1);
+        cx.connections.traffic.changed(header.group, header.topic);
         let (invisible_ms, queue) = (header.invisible_ms, handle.revive_queue);
         reply_changed(cx, &request_context, (time_ms, invisible_ms, queue));
         Ok(())

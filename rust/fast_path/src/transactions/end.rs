@@ -352,7 +352,7 @@ fn note_rules(broker: &Broker) -> OpMessageRules {
     }
 }
 
-/// Whether the user may send to the topic of the half message, whatever the request says that it is.
+/// Whether the user may send to the topic of the half message, whatever the request names.
 fn check_topic<D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
     ending: &Ending,
