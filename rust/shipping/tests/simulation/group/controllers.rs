@@ -35,7 +35,7 @@ pub(crate) struct Controllers {
     term: u64,
     /// What the leader's log leads to; without a leader what was agreed on last.
     state: ControllerState,
-    /// What of it a broker is told.
+    /// What of it a broker is answered.
     view: Option<View>,
     /// A flaw: the last entry of a log is not synced.
     pub(crate) forgets_last: bool,
