@@ -72,7 +72,7 @@ pub(crate) enum Flaw {
 
 impl Flaw {
     /// Every flaw.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::CutMovesPositions,
         Self::ReportAboveOwnEnd,
         Self::MissingReportCounts,
@@ -91,6 +91,10 @@ impl Flaw {
         Self::LostDiskKeepsId,
         Self::ForgetsEpochs,
         Self::HalfOffsetsUnsettled,
+    ];
+
+    /// Those that are looked for where clients are drawn.
+    pub(crate) const OF_CLIENTS: [Self; 3] = [
         Self::OffsetsBeforeLog,
         Self::OffsetsNotClipped,
         Self::OffsetsNotFollowed,

@@ -213,7 +213,7 @@ impl World {
                 .position(|node| node.identity == Some(*id))
         };
         self.ledger.holders = ids.filter_map(holder).collect();
-        self.raise_floors();
+        self.note_least_kept();
         let learner = self.options.learner;
         demand!(
             learner.is_none_or(|learner| !self.ledger.holders.contains(&learner)),

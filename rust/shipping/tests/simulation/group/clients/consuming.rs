@@ -1,5 +1,5 @@
 //! A consumer that reads the queues of a topic and commits where it is. Now and then another member of its group
-//! goes on where the master says that the group is.
+//! goes on where the group is in the table of the master.
 //!
 //! | rule | reason |
 //! |---|---|

@@ -3,7 +3,7 @@
 //! the master. What is Python there has small twins: the file of offsets and how slaves get them (`tables`), the
 //! rounds of half messages (`halves`) and of check points (`revives`).
 //!
-//! Not in every history, and drawn from dice of their own: a history without them is what it was before.
+//! Only where [`DRAWN`] is set, not in every history, and drawn from dice of their own: a history without them is what it was before.
 
 pub(crate) mod consuming;
 pub(crate) mod halves;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use self::consuming::Consumer;
 use self::popping::Popper;
 use self::producing::{Producer, Todo};
-use self::tables::Floors;
+use self::tables::LeastKept;
 use super::flaw::Flaw;
 use super::options::Options;
 use super::world::{Event, World};
@@ -31,6 +31,14 @@ const POPS_ONCE_IN: u64 = 2;
 const COMMITS_ONCE_IN: u64 = 3;
 /// So often it is looked whether clients have all that there is, ms.
 const DONE_LOOK_MS: u64 = 200;
+
+/// Set to 1: histories have clients. Without it only those of a flaw that needs them do.
+const DRAWN: &str = "MQCORE_SIMULATE_CLIENTS";
+
+/// Whether histories without a flaw have clients.
+pub(crate) fn are_drawn() -> bool {
+    std::env::var(DRAWN).is_ok_and(|value| value == "1")
+}
 
 /// Which clients a history has, and what is set for them.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +73,11 @@ impl Wants {
             save_ms: dice.pick(&[100, 500, 2_000]),
             every_ms: dice.pick(&[30, 200]),
         };
+        if !are_drawn() {
+            wants.transactions = false;
+            wants.pops = false;
+            wants.commits = false;
+        }
         match flaw {
             Some(Flaw::HalfOffsetsUnsettled) => wants.transactions = true,
             Some(Flaw::OffsetsBeforeLog) => wants.pops = true,
@@ -87,7 +100,7 @@ pub(crate) struct Clients {
     pub(crate) producer: Producer,
     pub(crate) popper: Popper,
     pub(crate) consumer: Consumer,
-    pub(crate) floors: Floors,
+    pub(crate) least_kept: LeastKept,
     /// What producers are going to do, by number.
     pub(crate) todo: BTreeMap<u64, Todo>,
     pub(crate) next_todo: u64,
@@ -106,7 +119,7 @@ impl Clients {
                 producer: Producer::default(),
                 popper: Popper::default(),
                 consumer: Consumer::default(),
-                floors: Floors::default(),
+                least_kept: LeastKept::default(),
                 todo: BTreeMap::new(),
                 next_todo: 0,
                 looked_ms: 0,
@@ -176,7 +189,7 @@ impl World {
         }
         self.check_within_queues(broker)?;
         self.check_consumed(broker)?;
-        self.check_floors(broker)
+        self.check_least_kept(broker)
     }
 
     /// Whether clients have everything that there is.

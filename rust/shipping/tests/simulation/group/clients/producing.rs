@@ -5,7 +5,7 @@
 //! |---|---|
 //! | a half message that was acknowledged is in the log | it was promised |
 //! | every half message of the log is ended, and in its topic where its producer commits | whoever leads asks until it is |
-//! | what was rolled back is nowhere in the topic | its producer has said so |
+//! | what was rolled back is nowhere in the topic | its producer ended it so |
 //! | one life of a master stores a commit once | it remembers what it has ended |
 //! | nobody is asked about what an op message names, or the first copy of it | it was ended |
 //!

@@ -71,8 +71,8 @@ struct Held {
 
 /// What everybody who may be elected had written down.
 #[derive(Debug, Default)]
-pub(crate) struct Floors {
-    floors: BTreeMap<(String, i32), i64>,
+pub(crate) struct LeastKept {
+    offsets: BTreeMap<(String, i32), i64>,
     holders: Vec<usize>,
 }
 
@@ -176,7 +176,7 @@ impl World {
                 self.ledger.promise(broker, end, why)?;
             }
         }
-        self.raise_floors();
+        self.note_least_kept();
         Ok(())
     }
 
@@ -331,7 +331,7 @@ impl World {
     }
 
     /// Notes what everybody who may be elected has written down.
-    pub(crate) fn raise_floors(&mut self) {
+    pub(crate) fn note_least_kept(&mut self) {
         let holders: Vec<usize> = self.ledger.holders.iter().copied().collect();
         let Some(clients) = &mut self.clients else {
             return;
@@ -346,10 +346,10 @@ impl World {
         };
         let is_grown = holders
             .iter()
-            .any(|holder| !clients.floors.holders.contains(holder));
+            .any(|holder| !clients.least_kept.holders.contains(holder));
         if is_grown {
-            for ((key, queue_id), floor) in &mut clients.floors.floors {
-                *floor = (*floor).min(least_of(key, *queue_id));
+            for ((key, queue_id), kept) in &mut clients.least_kept.offsets {
+                *kept = (*kept).min(least_of(key, *queue_id));
             }
         }
         let Some(first) = holders.first() else {
@@ -361,37 +361,37 @@ impl World {
             }
             for queue_id in queues.keys() {
                 let least = least_of(key, *queue_id);
-                let floors = &mut clients.floors.floors;
-                let floor = floors.entry((key.clone(), *queue_id)).or_insert(-1);
-                *floor = (*floor).max(least);
+                let kept_least = &mut clients.least_kept.offsets;
+                let kept = kept_least.entry((key.clone(), *queue_id)).or_insert(-1);
+                *kept = (*kept).max(least);
             }
         }
-        clients.floors.holders = holders;
+        clients.least_kept.holders = holders;
     }
 
     /// Whether who leads goes on no earlier than where everybody had written down.
-    pub(crate) fn check_floors(&mut self, broker: usize) -> Checked {
+    pub(crate) fn check_least_kept(&mut self, broker: usize) -> Checked {
         let Some(store) = self.nodes[broker].store().cloned() else {
             return Ok(());
         };
-        let floors = self
+        let kept_least = self
             .clients
             .as_ref()
-            .map(|clients| clients.floors.floors.clone());
-        for ((key, queue_id), floor) in floors.unwrap_or_default() {
+            .map(|clients| clients.least_kept.offsets.clone());
+        for ((key, queue_id), kept) in kept_least.unwrap_or_default() {
             let (topic, group) = key.split_once(SEPARATOR).unwrap_or((&key, ""));
             let end = end_of(&store, topic, queue_id)?;
             let Some(served) = self.served(broker) else {
                 return Ok(());
             };
             let offset = served.path.shared.offsets.find(group, topic, queue_id);
-            let least = floor.min(end);
+            let least = kept.min(end);
             demand!(
                 offset.unwrap_or(0) >= least,
                 "broker {broker} leads, and {key} goes on at {offset:?} of queue {queue_id}, which ends at {end}: \
-                 everybody who could be elected had {floor}"
+                 everybody who could be elected had {kept}"
             );
-            self.count.floors_held += u64::from(floor > 0);
+            self.count.least_kept_held += u64::from(kept > 0);
         }
         Ok(())
     }
