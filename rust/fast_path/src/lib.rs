@@ -31,6 +31,7 @@
 //! | `filtering` | which filter a pull or a pop goes by, and records put through it |
 //! | [`repeats`] | the window of sends that may come again, and the first of two compared |
 //! | `deferred` | requests that wait for the next log file |
+//! | [`gate`] | access control before a request is executed |
 //! | [`connections`] | connections and the answers to them, in order |
 //! | [`stop`] | why a request is not finished |
 //! | `names` | names of topics with a meaning |
@@ -43,7 +44,6 @@
 //! | [`parked`] | sends that wait for their watermark |
 //! | [`bits`] | which groups a message passes, as bits beside its queue unit |
 //! | [`gets`] | how many messages groups got |
-//! | [`gate`] | access control before a request is executed |
 //! | [`consumer_offsets`] | the live consumer offsets, with those that were set and no consumer has gone on from yet |
 //! | [`half_counts`] | half messages by topic |
 //! | `properties` | properties of a message before it is stored |
