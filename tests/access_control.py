@@ -85,6 +85,21 @@ async def guarded(store_dir: Path, **keys: str) -> AsyncIterator[Guarded]:
         yield Guarded(running)
 
 
+async def with_topic(broker: Guarded, topic: str = "t") -> None:
+    """Makes a topic of one queue."""
+    ext = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": 1,
+        "writeQueueNums": 1,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": False,
+    }
+    await broker.done(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+
+
 def send_fields(topic: str) -> dict[str, object]:
     """Returns the header of a send with short names."""
     return {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from access_control import ON, REFUSED, ROOT, Guarded, guarded, pull_fields, send_fields
+from access_control import ON, REFUSED, ROOT, Guarded, guarded, pull_fields, send_fields, with_topic
 from live_broker import live
 from loops import run_on
 from mqcore.errors import ConfigurationError
@@ -18,20 +18,6 @@ from mqcore.model.relaxed_json import compact, parse
 from mqcore.remoting import Credentials, RequestCode, ResponseCode
 
 _SEND, _PULL = RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE
-
-
-async def with_topic(broker: Guarded, topic: str = "t") -> None:
-    ext = {
-        "topic": topic,
-        "defaultTopic": "TBW102",
-        "readQueueNums": 1,
-        "writeQueueNums": 1,
-        "perm": 6,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": False,
-    }
-    await broker.done(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
 
 
 def test_a_send_is_served_to_who_signs_and_may(tmp_path: Path) -> None:

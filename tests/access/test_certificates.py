@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from access_control import ON, REFUSED, guarded, send_fields
+from access_control import ON, REFUSED, guarded, send_fields, with_topic
 from live_broker import live
 from loops import run_on
 from mqcore.remoting import Client, RequestCode, TlsFiles, client_context
@@ -35,6 +35,7 @@ def test_a_certificate_names_the_user(tmp_path: Path) -> None:
     async def run() -> None:
         async with guarded(tmp_path / "store", **keys) as broker:
             address = broker.live.address
+            await with_topic(broker)
             await broker.user("app")
             await broker.grant("app", ("Topic:t", "Pub"))
             assert await send(address, shows("app")) == (0, None)
