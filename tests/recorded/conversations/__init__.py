@@ -4,6 +4,7 @@ from typing import Final
 
 from recorded.conversation import Conversation
 from recorded.conversations import (
+    access,
     brokers,
     clients,
     dialling,
@@ -34,6 +35,7 @@ CONVERSATIONS: Final[tuple[Conversation, ...]] = (
     *pops.CONVERSATIONS,
     *topics.CONVERSATIONS,
     *groups.CONVERSATIONS,
+    *access.CONVERSATIONS,
     *brokers.CONVERSATIONS,
     *namesrv.CONVERSATIONS,
     *dialling.CONVERSATIONS,
