@@ -4,7 +4,7 @@
 //!
 //! | rule | reason |
 //! |---|---|
-//! | the broker's own groups are written as far as what they rest on is promised | who is elected with them would pass over what was cut |
+//! | the broker's own groups, and all once pops were stored, are written as far as what they rest on is promised | who is elected with them would pass over what was cut |
 //! | no offset of who leads is behind its queue | what is stored there next would never be read |
 //! | who leads is not behind what everybody had written down who could be elected | a group would get again what it had committed, with no loss of power to explain it |
 
@@ -55,6 +55,8 @@ struct Saving {
     version: (u64, u64),
     own: Table,
     rest: Table,
+    /// How many records of pops were stored.
+    pop_records: u64,
     /// Where the log ended.
     end: u64,
     until_ms: u64,
@@ -144,27 +146,30 @@ impl World {
             return Ok(());
         };
         let mut settled_end = None;
-        if saving.own != tables.own_settled {
+        let has_pops = saving.pop_records != tables.pop_records;
+        if saving.own != tables.own_settled || has_pops {
             if store.replica().confirmed() >= saving.end || is_unsettled {
                 tables.own_settled = saving.own.clone();
+                tables.pop_records = saving.pop_records;
                 settled_end = Some(saving.end);
             } else if now_ms < saving.until_ms && !is_last {
                 tables.saving = Some(saving);
                 return Ok(());
             } else {
                 tables.own_left += 1;
+                if has_pops {
+                    // Offsets of groups that pop rest on check points.
+                    return Ok(());
+                }
             }
         }
         tables.saved = Some(saving.version);
         let mut table = saving.rest;
         table.extend(tables.own_settled.clone());
-        let records = served.path.shared.pops_stored();
-        if std::mem::replace(&mut served.tables.pop_records, records) != records {
-            let flushed = store.durability().flush();
-            if self.nodes[broker].twin_done(flushed)?.is_none() {
-                return Ok(());
-            }
-        }
+        self.trace.line(|| {
+            let groups = groups_of(&table);
+            format!("broker {broker} writes down where groups are: {groups:?}")
+        });
         self.nodes[broker].kept_offsets = table;
         self.count.offsets_saved += 1;
         if let Some(end) = settled_end {
@@ -193,11 +198,13 @@ impl World {
         }
         let mut rest: Table = offsets.all().into_iter().collect();
         let own = own_of(&rest);
+        let pop_records = served.path.shared.pops_stored();
         rest.retain(|key, _queues| !is_own(key));
         served.tables.saving = Some(Saving {
             version,
             own,
             rest,
+            pop_records,
             end: store.replica().appended(),
             until_ms: now_ms + SETTLE_MS,
         });
@@ -261,7 +268,13 @@ impl World {
                 offsets.follow(key, queues, served.tables.taken.get(key));
             }
         }
+        let now = offsets.all().into_iter().collect();
+        let groups = groups_of(&held.table);
         served.tables.taken.extend(held.table);
+        self.trace.line(|| {
+            let now = groups_of(&now);
+            format!("broker {broker} takes {groups:?} of broker {master}, and has {now:?}")
+        });
         self.count.offsets_followed += 1;
         Ok(())
     }
@@ -330,8 +343,31 @@ impl World {
         Ok(())
     }
 
-    /// Notes what everybody who may be elected has written down.
+    /// The broker that is elected, where it leads that epoch.
+    fn elected_leader(&self) -> Option<usize> {
+        let view = self.view()?;
+        self.nodes.iter().position(|node| {
+            let epoch = node.opened().map(|one| one.epochs.table().last_epoch());
+            let is_elected = node.identity.is_some() && node.identity == view.master;
+            is_elected && node.is_master() && epoch == Some(view.master_epoch)
+        })
+    }
+
+    /// Where a group is by who leads; `None` while nobody does.
+    fn offsets_of_leader(&mut self) -> Option<Table> {
+        let served = self
+            .elected_leader()
+            .and_then(|broker| self.served(broker))?;
+        Some(served.path.shared.offsets.all().into_iter().collect())
+    }
+
+    /// Notes what everybody who may be elected has written down. No more than where the group is by who leads: a
+    /// master that had less when it was elected has set the group back, also for slaves that had written more.
     pub(crate) fn note_least_kept(&mut self) {
+        if self.clients.is_none() {
+            return;
+        }
+        let leader = self.offsets_of_leader();
         let holders: Vec<usize> = self.ledger.holders.iter().copied().collect();
         let Some(clients) = &mut self.clients else {
             return;
@@ -352,7 +388,8 @@ impl World {
                 *kept = (*kept).min(least_of(key, *queue_id));
             }
         }
-        let Some(first) = holders.first() else {
+        clients.least_kept.holders.clone_from(&holders);
+        let Some((first, leader)) = holders.first().zip(leader) else {
             return;
         };
         for (key, queues) in kept(first) {
@@ -360,13 +397,13 @@ impl World {
                 continue;
             }
             for queue_id in queues.keys() {
-                let least = least_of(key, *queue_id);
+                let led = leader.get(key).and_then(|queues| queues.get(queue_id));
+                let least = least_of(key, *queue_id).min(led.copied().unwrap_or(-1));
                 let kept_least = &mut clients.least_kept.offsets;
                 let kept = kept_least.entry((key.clone(), *queue_id)).or_insert(-1);
                 *kept = (*kept).max(least);
             }
         }
-        clients.least_kept.holders = holders;
     }
 
     /// Whether who leads goes on no earlier than where everybody had written down.
@@ -374,6 +411,10 @@ impl World {
         let Some(store) = self.nodes[broker].store().cloned() else {
             return Ok(());
         };
+        // What was kept is of those whom the set has now: of an epoch before it may be others.
+        if self.elected_leader() != Some(broker) {
+            return Ok(());
+        }
         let kept_least = self
             .clients
             .as_ref()
@@ -405,6 +446,14 @@ fn is_own(key: &str) -> bool {
     group.starts_with(OWN_PREFIX)
 }
 
+/// Of the table those that are not the broker's own.
+fn groups_of(table: &Table) -> Table {
+    let groups = table.iter().filter(|(key, _queues)| !is_own(key));
+    groups
+        .map(|(key, queues)| (key.clone(), queues.clone()))
+        .collect()
+}
+
 fn own_of(table: &Table) -> Table {
     let own = table.iter().filter(|(key, _queues)| is_own(key));
     own.map(|(key, queues)| (key.clone(), queues.clone()))
@@ -420,6 +469,8 @@ pub(crate) fn end_of(store: &SimStore, topic: &str, queue_id: i32) -> Checked<i6
 
 /// Offsets behind the end of their queue, and that end (`beyond_end` in `consumer_offsets.py`).
 fn beyond_end(table: &Table, store: &SimStore) -> Checked<Vec<(String, i32, i64)>> {
+    let behind = store.replica().ends_behind_queues();
+    let behind = behind.map_err(|error| error.to_string())?;
     let mut beyond = Vec::new();
     for (key, queues) in table {
         let topic = key
@@ -428,11 +479,10 @@ fn beyond_end(table: &Table, store: &SimStore) -> Checked<Vec<(String, i32, i64)
         for (queue_id, offset) in queues {
             let bounds = store.topics().bounds(topic.as_bytes(), *queue_id);
             let bounds = bounds.map_err(|error| error.to_string())?;
-            if let Some(bounds) = bounds
-                && *offset > bounds.max.cast_signed()
-            {
-                beyond.push((key.clone(), *queue_id, bounds.max.cast_signed()));
-            }
+            let later = behind.get(&(topic.to_owned(), *queue_id)).copied();
+            let end = bounds.map(|bounds| bounds.max).max(later);
+            let end = end.map(u64::cast_signed).filter(|end| offset > end);
+            beyond.extend(end.map(|end| (key.clone(), *queue_id, end)));
         }
     }
     Ok(beyond)
