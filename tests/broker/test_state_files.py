@@ -118,6 +118,7 @@ def test_keys_of_offsets_are_topic_and_group() -> None:
 def test_offsets_behind_the_end_of_their_queue_are_found() -> None:
     ends = {("T", 0): OffsetRange(0, 5), ("T", 1): OffsetRange(2, 9)}
     table = {"T@g": {0: 6, 1: 9}, "T@h": {0: 5}, "U@g": {0: 100}, "odd": {0: 7}}
+
     def bounds(topic: str, queue_id: int) -> OffsetRange | None:
         return ends.get((topic, queue_id))
 
