@@ -118,7 +118,7 @@ class PersistedTable:
         file: StateFile,
         *,
         load: Callable[[bytes], None],
-        snapshot: Callable[[], Snapshot | Awaitable[Snapshot]],
+        snapshot: Callable[[], Snapshot | Awaitable[Snapshot | None]],
         version: Callable[[], Hashable] | None = None,
     ) -> None:
         """Takes file and codec; touches nothing.
@@ -128,7 +128,8 @@ class PersistedTable:
             load: Takes a content into the table, or raises `MQError` and takes nothing.
             snapshot: Takes what there is to write, on the loop, and returns what makes the content
                 of it in a thread: a table of ten thousand topics takes a tenth of a second. It is
-                awaited where it has to wait first, such as for what must be durable before.
+                awaited where it has to wait first, such as for what must be durable before; None
+                where that does not come: the file stays, and the next call writes.
             version: Returns what differs after each change of the table; `save_if_changed` needs
                 it.
         """
@@ -198,6 +199,8 @@ class PersistedTable:
         version = self._version() if self._version is not None else None
         taken = self._snapshot()
         text = await taken if isawaitable(taken) else taken
+        if text is None:
+            return
         if self._write is not None and not self._write.done():
             await asyncio.wait([self._write])
         write = asyncio.ensure_future(asyncio.to_thread(lambda: self._file.save(text())))

@@ -4,8 +4,9 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -306,6 +307,40 @@ def test_what_pops_store_is_small_where_they_are_kept(tmp_path: Path, has_buffer
             assert stored == 0 if has_buffer == "true" else stored > 40
 
     run_on("asyncio", run())
+
+
+@dataclass
+class Positions:
+    """How far a member's log goes, and is confirmed."""
+
+    end: int
+    confirmed: int
+
+    def positions(self) -> "Positions":
+        return self
+
+
+@on_loop
+async def test_offsets_of_groups_that_pop_wait_for_their_check_points(tmp_path: Path) -> None:
+    """Else who reads the file, after another master has cut them off, passes over messages."""
+    path = tmp_path / "config" / "consumerOffset.json"
+
+    def is_written() -> bool:
+        return path.exists() and b"t@g" in path.read_bytes()
+
+    async with popping(tmp_path, enablePopBufferMerge="false") as (running, group):
+        await filled(running, "a")
+        assert len(await group.pop()) == 1
+        state, persistence = running.broker.state, running.broker._opened_persistence()
+        end = state.store.stats().appended
+        log = Positions(end, confirmed=end - 1)
+        state.replicas.epochs = cast("Any", log)
+        await persistence.save_offsets()
+        assert not is_written()
+        log.confirmed = end
+        await persistence.save_offsets()
+        assert is_written()
+        state.replicas.epochs = None
 
 
 FLOODED = {"enablePopMessageThreshold": "true", "popInflightMessageThreshold": "2"}

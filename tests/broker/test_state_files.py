@@ -118,8 +118,13 @@ def test_keys_of_offsets_are_topic_and_group() -> None:
 def test_offsets_behind_the_end_of_their_queue_are_found() -> None:
     ends = {("T", 0): OffsetRange(0, 5), ("T", 1): OffsetRange(2, 9)}
     table = {"T@g": {0: 6, 1: 9}, "T@h": {0: 5}, "U@g": {0: 100}, "odd": {0: 7}}
-    found = beyond_end(table, lambda topic, queue_id: ends.get((topic, queue_id)))
-    assert found == {"T@g": {0: 5}}
+
+    def bounds(topic: str, queue_id: int) -> OffsetRange | None:
+        return ends.get((topic, queue_id))
+
+    assert beyond_end(table, bounds, {}) == {"T@g": {0: 5}}
+    assert beyond_end(table, bounds, {("T", 0): 6}) == {}
+    assert beyond_end(table, bounds, {("U", 0): 7}) == {"T@g": {0: 5}, "U@g": {0: 7}}
 
 
 def test_a_group_goes_on_at_the_end_of_a_queue_that_was_cut(tmp_path: Path) -> None:

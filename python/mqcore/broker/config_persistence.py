@@ -110,7 +110,7 @@ class ConfigPersistence:
         name: str,
         *,
         load: Callable[[bytes], None],
-        snapshot: Callable[[], Snapshot | Awaitable[Snapshot]],
+        snapshot: Callable[[], Snapshot | Awaitable[Snapshot | None]],
         version: Callable[[], Hashable] | None = None,
     ) -> PersistedTable:
         """Returns a table in a file of `config`."""
@@ -324,33 +324,41 @@ class ConfigPersistence:
         """
         await self._offsets.save_if_changed()
 
-    async def _offsets_snapshot(self) -> Snapshot:
+    async def _offsets_snapshot(self) -> Snapshot | None:
         """Offsets of groups that pop may rest on check points: those are made durable first."""
         fast_path = self._state.fast_path
         version = self._state.offsets_version.next(self._state.now_ms())
         self._state.offsets_version = version
         # Beside the loop: a million pairs take seconds.
-        table = await self._settled_offsets(await asyncio.to_thread(fast_path.offsets.snapshot))
+        offsets = await asyncio.to_thread(fast_path.offsets.snapshot)
         records = fast_path.pops.records_stored
-        if records != self._pop_records_synced:
+        has_pops = records != self._pop_records_synced
+        table = await self._settled_offsets(offsets, has_pops=has_pops)
+        if table is None:
+            return None
+        if has_pops:
             await asyncio.to_thread(self._state.store.flush)
             self._pop_records_synced = records
         return lambda: offsets_text(table, version)
 
-    async def _settled_offsets(self, table: OffsetTable) -> OffsetTable:
+    async def _settled_offsets(self, table: OffsetTable, *, has_pops: bool) -> OffsetTable | None:
         """Returns a table with the broker's own groups as far as what they rest on is confirmed.
 
-        That is what was asked about anew, or has come back, before they were committed.
+        That is what was asked about anew, or has come back, before they were committed. Groups that
+        pop rest on check points: None where such were stored and are not confirmed. Another master
+        may cut them off, and who read the file afterwards would pass over their messages.
         """
         if self._state.replicas.epochs is None:
             return table
         own, end = own_of(table), log_end(self._state)
-        if own != self._own_settled:
+        if own != self._own_settled or has_pops:
             if await is_settled(self._state, end):
                 self._own_settled = own
             else:
                 # The next call writes them.
                 self._own_left += 1
+                if has_pops:
+                    return None
         rest = {key: queues for key, queues in table.items() if key not in own}
         return {**rest, **self._own_settled}
 
@@ -443,8 +451,9 @@ class ConfigPersistence:
         state.filters.load(text, state.now_ms(), was_clean=was_clean)
 
     def _take_offsets(self, text: bytes) -> None:
-        table = parse_offsets(text)
-        repaired = beyond_end(table, self._state.store.bounds)
+        table, store = parse_offsets(text), self._state.store
+        behind = store.ends_behind_queues()
+        repaired = beyond_end(table, store.bounds, behind)
         for key, queues in repaired.items():
             for queue_id, offset in queues.items():
                 _log.warning(

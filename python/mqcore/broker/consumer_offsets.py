@@ -47,7 +47,9 @@ def offsets_text(table: OffsetTable, version: DataVersion) -> bytes:
 
 
 def beyond_end(
-    table: OffsetTable, bounds: Callable[[str, int], OffsetRange | None]
+    table: OffsetTable,
+    bounds: Callable[[str, int], OffsetRange | None],
+    behind: Mapping[tuple[str, int], int],
 ) -> dict[str, dict[int, int]]:
     """Returns the offsets that lie behind the end of their queue, as they should be: at its end.
 
@@ -57,6 +59,9 @@ def beyond_end(
     Args:
         table: All offsets.
         bounds: Returns the bounds of a queue, None for one that is not there.
+        behind: Where queues end by what the log holds and they have not got yet
+            (`NativeStore.ends_behind_queues`). The queues of a member have what is confirmed,
+            which is less after a start than what groups had read.
     """
     found: dict[str, dict[int, int]] = {}
     for key, queues in table.items():
@@ -65,8 +70,12 @@ def beyond_end(
             continue
         for queue_id, offset in queues.items():
             known = bounds(topic_group[0], queue_id)
-            if known is not None and offset > known.max_offset:
-                found.setdefault(key, {})[queue_id] = known.max_offset
+            later = behind.get((topic_group[0], queue_id))
+            if known is None and later is None:
+                continue
+            end = max(later or 0, 0 if known is None else known.max_offset)
+            if offset > end:
+                found.setdefault(key, {})[queue_id] = end
     return found
 
 

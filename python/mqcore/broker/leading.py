@@ -108,8 +108,9 @@ class MasterWork:
 
     def _clip_offsets(self) -> None:
         """Takes offsets back behind queues: the master before had a tail that nobody has."""
-        offsets = self._state.fast_path.offsets
-        beyond = beyond_end(offsets.snapshot(), self._state.store.bounds)
+        offsets, store = self._state.fast_path.offsets, self._state.store
+        behind = store.ends_behind_queues()
+        beyond = beyond_end(offsets.snapshot(), store.bounds, behind)
         for key, queues in beyond.items():
             topic, _, group = key.partition("@")
             for queue_id, offset in queues.items():

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use mqcore_engine::clock::{Clock, SystemClock};
 use mqcore_engine::commit_log::Appended as RecordPosition;
 use mqcore_engine::config::StoreConfig;
-use mqcore_engine::consume_queue::Boundary;
+use mqcore_engine::consume_queue::Boundary::{Lower, Upper};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
-use mqcore_engine::store::{Ask, Store};
+use mqcore_engine::store::{Ask, QueueEnds, Store};
 use mqcore_record::{Host, Message as Draft};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -338,11 +338,7 @@ impl NativeStore {
         timestamp_ms: i64,
         is_upper: bool,
     ) -> PyResult<Option<u64>> {
-        let boundary = if is_upper {
-            Boundary::Upper
-        } else {
-            Boundary::Lower
-        };
+        let boundary = if is_upper { Upper } else { Lower };
         self.call(py, Gil::Released, |engine| {
             engine
                 .reader()
@@ -351,11 +347,14 @@ impl NativeStore {
     }
 
     fn bounds(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<OffsetRange>> {
-        let topic = topic.as_bytes();
         let bounds = self.call(py, Gil::Released, |engine| {
-            engine.topics().bounds(topic, queue_id)
+            engine.topics().bounds(topic.as_bytes(), queue_id)
         })?;
         Ok(bounds.map(OffsetRange::from))
+    }
+
+    fn ends_behind_queues(&self, py: Python<'_>) -> PyResult<QueueEnds> {
+        self.call(py, Gil::Released, |e| e.replica().ends_behind_queues())
     }
 
     fn queues(&self, py: Python<'_>) -> PyResult<Vec<QueueBounds>> {
@@ -396,9 +395,8 @@ impl NativeStore {
     }
 
     fn delete_topic(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
-        let topic = topic.as_bytes();
         self.call(py, Gil::Released, |engine| {
-            engine.topics().delete_topic(topic)
+            engine.topics().delete_topic(topic.as_bytes())
         })
     }
 

@@ -89,7 +89,7 @@ pub use preparation::Preparation;
 pub use reader::Reader;
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
-pub use replica::{Extent, Replica, Standby, WholeRecords};
+pub use replica::{Extent, QueueEnds, Replica, Standby, WholeRecords};
 pub use report::{OpenHow, OpenReport, Replaced};
 pub use retention::{Cleaned, Retention};
 pub use scrub::Scrub;

@@ -1,15 +1,16 @@
 //! The store as replication sees it: a master's log read in ranges, a slave's log grown by bytes of its
 //! master. Knows no socket, and decides nothing about roles.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 
-use mqcore_record::{CrcCheck, inner_offsets};
+use mqcore_record::{CrcCheck, RecordView, inner_offsets};
 
 use super::refusals::Refusals;
 use crate::clock::Clock;
-use crate::commit_log::{CommitLog, Scan, scan};
+use crate::commit_log::{CommitLog, LogEnd, Scan, scan};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::segment::{Chunk, Holds, LogFiles};
@@ -21,6 +22,9 @@ pub(super) const FOLLOWS_CAUSE: &str = "slave";
 
 /// Why a master that hands its role over refuses appends.
 const RESTS_CAUSE: &str = "hand-over";
+
+/// Where queues end, by topic and queue id.
+pub type QueueEnds = BTreeMap<(String, i32), u64>;
 
 /// What a send has of replicas now, where acknowledgements wait for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,23 +145,8 @@ impl<D: Disk, C: Clock> Replica<D, C> {
             self.log.forget_queues();
         }
         let end = self.appended();
-        let dispatched = self.files.positions.dispatched.position();
-        let walk = Scan {
-            from: dispatched.max(self.files.chain.start()).min(end),
-            limit: end,
-            crc: CrcCheck::Skip,
-            is_recovery: false,
-            torn_from: u64::MAX,
-            has_property_crc: false,
-            forgets: false,
-        };
-        let walked = scan(&self.files.chain, walk, |record, _| {
-            if record.transaction().has_queue_offset() {
-                let span = inner_offsets::span(record.sys_flag, record.properties);
-                let next = record.queue_offset.cast_unsigned() + span;
-                self.log.raise_next(record.topic, record.queue_id, next);
-            }
-            Ok(true)
+        let walked = self.walk_behind_queues(end, |record, next| {
+            self.log.raise_next(record.topic, record.queue_id, next);
         })?;
         if walked.end < end {
             return Err(Error::NoRecord {
@@ -171,6 +160,52 @@ impl<D: Disk, C: Clock> Replica<D, C> {
         self.follows.store(false, Ordering::Release);
         self.refusals.set(FOLLOWS_CAUSE, None);
         Ok(())
+    }
+
+    /// Where queues end with what the log holds and queues have not got yet, by topic and queue id: only
+    /// those with such a record. Names that are not UTF-8 are replaced as [`String::from_utf8_lossy`] does.
+    ///
+    /// Queues of a member may be behind: they have what is confirmed. Their bounds are to be asked for
+    /// afterwards, as they grow meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads what queues have not got yet.
+    pub fn ends_behind_queues(&self) -> Result<QueueEnds> {
+        let mut ends = BTreeMap::new();
+        self.walk_behind_queues(self.appended(), |record, next| {
+            let topic = String::from_utf8_lossy(record.topic).into_owned();
+            let end = ends.entry((topic, record.queue_id)).or_insert(next);
+            *end = next.max(*end);
+        })?;
+        Ok(ends)
+    }
+
+    /// Visits each record of a queue that queues have not got yet, with the queue offset behind it.
+    fn walk_behind_queues(
+        &self,
+        end: u64,
+        mut visit: impl FnMut(&RecordView<'_>, u64),
+    ) -> Result<LogEnd> {
+        let dispatched = self.files.positions.dispatched.position();
+        let walk = Scan {
+            from: dispatched.max(self.files.chain.start()).min(end),
+            limit: end,
+            crc: CrcCheck::Skip,
+            is_recovery: false,
+            torn_from: u64::MAX,
+            has_property_crc: false,
+            forgets: false,
+        };
+        scan(&self.files.chain, walk, |record, _| {
+            if record.transaction().has_queue_offset() {
+                let span = inner_offsets::span(record.sys_flag, record.properties);
+                visit(record, record.queue_offset.cast_unsigned() + span);
+            }
+            Ok(true)
+        })
     }
 
     /// Lets readers of a member see what lies before `end`, or all that the log holds. An end that is lower

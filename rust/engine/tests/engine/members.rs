@@ -84,6 +84,35 @@ fn a_member_takes_nothing_before_it_leads_and_again_once_it_follows() {
 }
 
 #[test]
+fn queues_that_are_behind_after_a_start_end_where_the_log_has_them() {
+    let disk = TwinDisk::new();
+    let (store, _ends) = filled(&disk);
+    dispatch(&store);
+    store.durability().flush().unwrap();
+    drop(store);
+    let store = open(&disk.fork(), OpenHow::RefuseDamage).unwrap();
+    let end_of = |store: &TwinStore| {
+        let found = store.topics().bounds(b"T", 0).unwrap();
+        found.map_or(0, |bounds| bounds.max)
+    };
+    assert!(end_of(&store) < 40, "{}", end_of(&store));
+    let behind = store.replica().ends_behind_queues().unwrap();
+    assert_eq!(
+        behind.into_iter().collect::<Vec<_>>(),
+        [(("T".to_owned(), 0), 40)]
+    );
+    lead(&store);
+    dispatch(&store);
+    assert_eq!(
+        (
+            store.replica().ends_behind_queues().unwrap().len(),
+            end_of(&store)
+        ),
+        (0, 40)
+    );
+}
+
+#[test]
 fn queue_offsets_go_on_behind_those_of_another_master() {
     let one = open(&TwinDisk::new(), OpenHow::RefuseDamage).unwrap();
     let other = open(&TwinDisk::new(), OpenHow::RefuseDamage).unwrap();

@@ -7,7 +7,6 @@
 //!   `MQCORE_SIMULATE_GROUP=17` one of a group.
 //! - `MQCORE_SIMULATE=100000` sets the number of histories of the long runs (`--ignored`),
 //!   `MQCORE_SIMULATE_FROM` their first seed.
-//! - `MQCORE_SIMULATE_CLIENTS=1` lets groups have transactions, pops and consumers that commit.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -30,7 +29,6 @@ mod trace;
 mod watch;
 mod world;
 
-use group::clients::are_drawn;
 use run::{History, described, run_many, run_one};
 
 /// A master and its slaves.
@@ -132,9 +130,7 @@ fn a_sample_of_groups_keeps_every_promise() {
     if !has_run_one::<Group>() {
         let first = number("MQCORE_SIMULATE_FROM").unwrap_or(1);
         let count = walk::<Group>(first, GROUP_SAMPLE, false);
-        let mut kinds = count.all();
-        kinds.retain(|(kind, _)| are_drawn() || !kind.starts_with("clients: "));
-        expect_all(kinds);
+        expect_all(count.all());
         assert!(count.switches >= SWITCHES_MIN, "{}", count.switches);
     }
 }
@@ -157,9 +153,6 @@ fn each_planted_flaw_is_found() {
 #[test]
 fn each_planted_flaw_of_groups_is_found() {
     expect_found::<Group>(&group::flaw::Flaw::ALL);
-    if are_drawn() {
-        expect_found::<Group>(&group::flaw::Flaw::OF_CLIENTS);
-    }
 }
 
 #[test]

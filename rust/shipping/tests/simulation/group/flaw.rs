@@ -64,6 +64,8 @@ pub(crate) enum Flaw {
     HalfOffsetsUnsettled,
     /// A slave takes offsets of groups before its log has the check points that they rest on.
     OffsetsBeforeLog,
+    /// Offsets of a group that pops are written down before its check points are confirmed.
+    PopOffsetsUnsettled,
     /// Offsets that lie behind a log that was cut stay.
     OffsetsNotClipped,
     /// A slave does not follow the offsets of its master.
@@ -72,7 +74,7 @@ pub(crate) enum Flaw {
 
 impl Flaw {
     /// Every flaw.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::CutMovesPositions,
         Self::ReportAboveOwnEnd,
         Self::MissingReportCounts,
@@ -91,10 +93,7 @@ impl Flaw {
         Self::LostDiskKeepsId,
         Self::ForgetsEpochs,
         Self::HalfOffsetsUnsettled,
-    ];
-
-    /// Those that are looked for where clients are drawn.
-    pub(crate) const OF_CLIENTS: [Self; 3] = [
+        Self::PopOffsetsUnsettled,
         Self::OffsetsBeforeLog,
         Self::OffsetsNotClipped,
         Self::OffsetsNotFollowed,
@@ -121,10 +120,15 @@ impl Flaw {
                 options.at_least(3);
                 options.learner = Some(options.brokers - 1);
             }
-            Self::HalfOffsetsUnsettled | Self::OffsetsNotClipped | Self::OffsetsNotFollowed => {
+            Self::HalfOffsetsUnsettled | Self::OffsetsNotFollowed => {
                 options.removes_files = false;
             }
-            Self::OffsetsBeforeLog => {
+            Self::OffsetsNotClipped => {
+                options.removes_files = false;
+                options.loses_power = true;
+                options.is_synced.fill(false);
+            }
+            Self::OffsetsBeforeLog | Self::PopOffsetsUnsettled => {
                 options.removes_files = false;
                 options.has_timers = true;
             }

@@ -3,7 +3,7 @@
 //! decides is the code of production; when a broker asks its controller what, and who counts as alive, is
 //! in Python there, and has small twins here (`member`, `liveness`).
 
-pub(crate) mod clients;
+mod clients;
 mod controllers;
 pub(crate) mod count;
 mod delays;

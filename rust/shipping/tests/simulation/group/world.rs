@@ -14,7 +14,7 @@ use super::node::Node;
 use super::options::Options;
 use crate::agenda::Agenda;
 use crate::dice::Dice;
-use crate::ledger::{Checked, demand};
+use crate::ledger::Checked;
 use crate::network::{Network, Pair, Side};
 use crate::run::History;
 use crate::trace::Trace;
@@ -213,7 +213,9 @@ impl World {
         self.now_ms = self.now_ms.max(at_ms);
         self.network.set_time(self.now_ms);
         self.count.steps += 1;
-        demand!(self.count.steps < STEPS_MAX, "it does not come to an end");
+        if self.count.steps >= STEPS_MAX {
+            return Err(format!("it does not come to an end: {}", self.left_open()));
+        }
         self.trace.event(self.now_ms, event);
         self.happen(event)?;
         self.watch()?;

@@ -1,12 +1,14 @@
 //! Clients beside the plain load: producers of transactions, consumers that pop, consumers that commit where they
 //! are. Their requests are executed by the fast path of production over the store of whoever takes itself for
 //! the master. What is Python there has small twins: the file of offsets and how slaves get them (`tables`), the
-//! rounds of half messages (`halves`) and of check points (`revives`).
+//! rounds of half messages (`halves`) and of check points (`revives`). What is looked at in offsets when a broker
+//! begins to lead is in `kept`.
 //!
-//! Only where [`DRAWN`] is set, not in every history, and drawn from dice of their own: a history without them is what it was before.
+//! Not in every history, and drawn from dice of their own: a history without them is what it was before.
 
 pub(crate) mod consuming;
 pub(crate) mod halves;
+pub(crate) mod kept;
 pub(crate) mod popping;
 pub(crate) mod producing;
 pub(crate) mod revives;
@@ -16,9 +18,9 @@ pub(crate) mod tables;
 use std::collections::BTreeMap;
 
 use self::consuming::Consumer;
+use self::kept::LeastKept;
 use self::popping::Popper;
 use self::producing::{Producer, Todo};
-use self::tables::LeastKept;
 use super::flaw::Flaw;
 use super::options::Options;
 use super::world::{Event, World};
@@ -31,14 +33,6 @@ const POPS_ONCE_IN: u64 = 2;
 const COMMITS_ONCE_IN: u64 = 3;
 /// So often it is looked whether clients have all that there is, ms.
 const DONE_LOOK_MS: u64 = 200;
-
-/// Set to 1: histories have clients. Without it only those of a flaw that needs them do.
-const DRAWN: &str = "MQCORE_SIMULATE_CLIENTS";
-
-/// Whether histories without a flaw have clients.
-pub(crate) fn are_drawn() -> bool {
-    std::env::var(DRAWN).is_ok_and(|value| value == "1")
-}
 
 /// Which clients a history has, and what is set for them.
 #[derive(Debug, Clone, Copy)]
@@ -73,15 +67,14 @@ impl Wants {
             save_ms: dice.pick(&[100, 500, 2_000]),
             every_ms: dice.pick(&[30, 200]),
         };
-        if !are_drawn() {
-            wants.transactions = false;
-            wants.pops = false;
-            wants.commits = false;
-        }
         match flaw {
             Some(Flaw::HalfOffsetsUnsettled) => wants.transactions = true,
-            Some(Flaw::OffsetsBeforeLog) => wants.pops = true,
-            Some(Flaw::OffsetsNotClipped | Flaw::OffsetsNotFollowed) => wants.commits = true,
+            Some(Flaw::OffsetsBeforeLog | Flaw::PopOffsetsUnsettled) => wants.pops = true,
+            Some(Flaw::OffsetsNotFollowed) => wants.commits = true,
+            Some(Flaw::OffsetsNotClipped) => {
+                wants.commits = true;
+                wants.save_ms = 100;
+            }
             _ => {}
         }
         if options.removes_files {
@@ -205,11 +198,12 @@ impl World {
         let wants = clients.wants;
         Ok((!wants.transactions || self.are_halves_ended(master)?)
             && (!wants.pops || self.are_all_popped(master)?)
-            && (!wants.commits || self.are_all_consumed(master)?))
+            && (!wants.commits || self.are_all_consumed(master)?)
+            && (!wants.commits || self.not_followed(master).is_empty()))
     }
 
     /// What is left open by the clients, in words.
-    pub(crate) fn left_open(&self) -> String {
+    pub(crate) fn left_open(&mut self) -> String {
         let master = self.nodes.iter().position(|node| node.is_master());
         let Some((master, wants)) = master.zip(self.wants()) else {
             return String::new();
@@ -217,7 +211,11 @@ impl World {
         let halves = wants.transactions.then(|| self.open_halves(master));
         let popped = wants.pops.then(|| self.not_acknowledged(master));
         let consumed = wants.commits.then(|| self.not_consumed(master));
-        format!("half messages {halves:?}, not acknowledged {popped:?}, not consumed {consumed:?}")
+        let behind = wants.commits.then(|| self.not_followed(master));
+        format!(
+            "half messages {halves:?}, not acknowledged {popped:?}, not consumed {consumed:?}, without the offsets \
+             {behind:?}"
+        )
     }
 
     /// Looks at what has become of all that clients did.

@@ -4,9 +4,8 @@
 //!
 //! | rule | reason |
 //! |---|---|
-//! | the broker's own groups are written as far as what they rest on is promised | who is elected with them would pass over what was cut |
-//! | no offset of who leads is behind its queue | what is stored there next would never be read |
-//! | who leads is not behind what everybody had written down who could be elected | a group would get again what it had committed, with no loss of power to explain it |
+//! | the broker's own groups, and all once pops were stored, are written as far as what they rest on is promised | who is elected with them would pass over what was cut |
+//! | every slave has where the group is by its master, in the end | it may be the next one |
 
 use std::collections::BTreeMap;
 
@@ -14,11 +13,10 @@ use mqcore_fast_path::consumer_offsets::ConsumerOffsets;
 use mqcore_fast_path::consumer_offsets::offsets::{Queues, SEPARATOR};
 
 use super::consuming::CONSUMERS;
-use super::producing::each_record;
 use crate::group::flaw::Flaw;
 use crate::group::node::Role;
 use crate::group::world::World;
-use crate::ledger::{Checked, demand};
+use crate::ledger::Checked;
 use crate::node::SimStore;
 
 /// What the groups of the broker itself begin with.
@@ -55,6 +53,8 @@ struct Saving {
     version: (u64, u64),
     own: Table,
     rest: Table,
+    /// How many records of pops were stored.
+    pop_records: u64,
     /// Where the log ended.
     end: u64,
     until_ms: u64,
@@ -67,13 +67,6 @@ struct Held {
     end: u64,
     epoch: i32,
     until_ms: u64,
-}
-
-/// What everybody who may be elected had written down.
-#[derive(Debug, Default)]
-pub(crate) struct LeastKept {
-    offsets: BTreeMap<(String, i32), i64>,
-    holders: Vec<usize>,
 }
 
 impl Tables {
@@ -135,6 +128,7 @@ impl World {
         };
         self.begin_save(broker, &store)?;
         let is_unsettled = flaw == Some(Flaw::HalfOffsetsUnsettled);
+        let forgets_pops = flaw == Some(Flaw::PopOffsetsUnsettled);
         let is_stopped = self.nodes[broker].twin.is_stopped();
         let Some(served) = self.served(broker).filter(|_| !is_stopped) else {
             return Ok(());
@@ -144,27 +138,30 @@ impl World {
             return Ok(());
         };
         let mut settled_end = None;
-        if saving.own != tables.own_settled {
+        let has_pops = saving.pop_records != tables.pop_records && !forgets_pops;
+        if saving.own != tables.own_settled || has_pops {
             if store.replica().confirmed() >= saving.end || is_unsettled {
                 tables.own_settled = saving.own.clone();
+                tables.pop_records = saving.pop_records;
                 settled_end = Some(saving.end);
             } else if now_ms < saving.until_ms && !is_last {
                 tables.saving = Some(saving);
                 return Ok(());
             } else {
                 tables.own_left += 1;
+                if has_pops {
+                    // Offsets of groups that pop rest on check points.
+                    return Ok(());
+                }
             }
         }
         tables.saved = Some(saving.version);
         let mut table = saving.rest;
         table.extend(tables.own_settled.clone());
-        let records = served.path.shared.pops_stored();
-        if std::mem::replace(&mut served.tables.pop_records, records) != records {
-            let flushed = store.durability().flush();
-            if self.nodes[broker].twin_done(flushed)?.is_none() {
-                return Ok(());
-            }
-        }
+        self.trace.line(|| {
+            let groups = groups_of(&table);
+            format!("broker {broker} writes down where groups are: {groups:?}")
+        });
         self.nodes[broker].kept_offsets = table;
         self.count.offsets_saved += 1;
         if let Some(end) = settled_end {
@@ -193,16 +190,23 @@ impl World {
         }
         let mut rest: Table = offsets.all().into_iter().collect();
         let own = own_of(&rest);
+        let pop_records = served.path.shared.pops_stored();
         rest.retain(|key, _queues| !is_own(key));
-        served.tables.saving = Some(Saving {
+        let tables = &mut served.tables;
+        let needs_disk = own != tables.own_settled || pop_records != tables.pop_records;
+        tables.saving = Some(Saving {
             version,
             own,
             rest,
+            pop_records,
             end: store.replica().appended(),
             until_ms: now_ms + SETTLE_MS,
         });
-        let flushed = store.durability().flush();
-        self.nodes[broker].twin_done(flushed).map(|_done| ())
+        if needs_disk {
+            let flushed = store.durability().flush();
+            self.nodes[broker].twin_done(flushed)?;
+        }
+        Ok(())
     }
 
     /// A slave takes the offsets of its master, once its log has what they rest on.
@@ -228,6 +232,7 @@ impl World {
         let answer = (asks && !self.letters.is_cut(broker, master, now_ms))
             .then(|| self.table_of_master(master))
             .flatten();
+        let is_holder = self.ledger.holders.contains(&broker);
         let Some(served) = self.served(broker) else {
             return Ok(());
         };
@@ -261,7 +266,16 @@ impl World {
                 offsets.follow(key, queues, served.tables.taken.get(key));
             }
         }
+        let now: Table = offsets.all().into_iter().collect();
+        let groups = groups_of(&held.table);
         served.tables.taken.extend(held.table);
+        if is_holder {
+            self.lower_least_kept(&now);
+        }
+        self.trace.line(|| {
+            let now = groups_of(&now);
+            format!("broker {broker} takes {groups:?} of broker {master}, and has {now:?}")
+        });
         self.count.offsets_followed += 1;
         Ok(())
     }
@@ -274,6 +288,33 @@ impl World {
         let end = self.nodes[master].store()?.replica().appended();
         let served = self.served(master)?;
         Some((served.path.shared.offsets.all().into_iter().collect(), end))
+    }
+
+    /// Slaves that do not have where the master has the group.
+    pub(crate) fn not_followed(&mut self, master: usize) -> Vec<usize> {
+        let consumed = |table: &[(String, Queues)]| {
+            let mut found = table.iter().filter(|(key, _)| key.ends_with(CONSUMERS));
+            found.next().map(|(_, queues)| queues.clone())
+        };
+        let Some(of_master) = self.offsets_of(master).and_then(|all| consumed(&all)) else {
+            return Vec::new();
+        };
+        let mut behind = Vec::new();
+        for broker in 0..self.nodes.len() {
+            let own = self.offsets_of(broker).and_then(|all| consumed(&all));
+            let own = own.unwrap_or_default();
+            let is_behind = |(queue_id, offset): (&i32, &i64)| {
+                own.get(queue_id).copied().unwrap_or(0) < *offset
+            };
+            if of_master.iter().any(is_behind) {
+                behind.push(broker);
+            }
+        }
+        behind
+    }
+
+    pub(crate) fn offsets_of(&mut self, broker: usize) -> Option<Vec<(String, Queues)>> {
+        Some(self.served(broker)?.path.shared.offsets.all())
     }
 
     /// A new master takes offsets back that are behind their queues.
@@ -300,101 +341,6 @@ impl World {
         self.count.offsets_clipped += beyond.len() as u64;
         Ok(())
     }
-
-    /// Whether no offset of who leads is behind what its log has of the queue.
-    pub(crate) fn check_within_queues(&mut self, broker: usize) -> Checked {
-        let mut ends = BTreeMap::<(String, i32), i64>::new();
-        each_record(&self.ledger.copies[broker].log, |record| {
-            let topic = String::from_utf8_lossy(record.topic).into_owned();
-            ends.insert((topic, record.queue_id), record.queue_offset + 1);
-        })?;
-        let Some(served) = self.served(broker) else {
-            return Ok(());
-        };
-        for (key, queues) in served.path.shared.offsets.all() {
-            let topic = key
-                .split_once(SEPARATOR)
-                .map_or("", |(topic, _group)| topic);
-            for (queue_id, offset) in queues {
-                let end = ends
-                    .get(&(topic.to_owned(), queue_id))
-                    .copied()
-                    .unwrap_or(0);
-                demand!(
-                    offset <= end,
-                    "broker {broker} leads, and {key} goes on at {offset} of queue {queue_id}, which its log \
-                     has up to {end}"
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes what everybody who may be elected has written down.
-    pub(crate) fn note_least_kept(&mut self) {
-        let holders: Vec<usize> = self.ledger.holders.iter().copied().collect();
-        let Some(clients) = &mut self.clients else {
-            return;
-        };
-        let kept = |broker: &usize| &self.nodes[*broker].kept_offsets;
-        let least_of = |key: &str, queue_id: i32| {
-            let found = holders.iter().map(|broker| {
-                let queues = kept(broker).get(key);
-                queues.and_then(|queues| queues.get(&queue_id)).copied()
-            });
-            found.map(|offset| offset.unwrap_or(-1)).min().unwrap_or(-1)
-        };
-        let is_grown = holders
-            .iter()
-            .any(|holder| !clients.least_kept.holders.contains(holder));
-        if is_grown {
-            for ((key, queue_id), kept) in &mut clients.least_kept.offsets {
-                *kept = (*kept).min(least_of(key, *queue_id));
-            }
-        }
-        let Some(first) = holders.first() else {
-            return;
-        };
-        for (key, queues) in kept(first) {
-            if !key.ends_with(CONSUMERS) {
-                continue;
-            }
-            for queue_id in queues.keys() {
-                let least = least_of(key, *queue_id);
-                let kept_least = &mut clients.least_kept.offsets;
-                let kept = kept_least.entry((key.clone(), *queue_id)).or_insert(-1);
-                *kept = (*kept).max(least);
-            }
-        }
-        clients.least_kept.holders = holders;
-    }
-
-    /// Whether who leads goes on no earlier than where everybody had written down.
-    pub(crate) fn check_least_kept(&mut self, broker: usize) -> Checked {
-        let Some(store) = self.nodes[broker].store().cloned() else {
-            return Ok(());
-        };
-        let kept_least = self
-            .clients
-            .as_ref()
-            .map(|clients| clients.least_kept.offsets.clone());
-        for ((key, queue_id), kept) in kept_least.unwrap_or_default() {
-            let (topic, group) = key.split_once(SEPARATOR).unwrap_or((&key, ""));
-            let end = end_of(&store, topic, queue_id)?;
-            let Some(served) = self.served(broker) else {
-                return Ok(());
-            };
-            let offset = served.path.shared.offsets.find(group, topic, queue_id);
-            let least = kept.min(end);
-            demand!(
-                offset.unwrap_or(0) >= least,
-                "broker {broker} leads, and {key} goes on at {offset:?} of queue {queue_id}, which ends at {end}: \
-                 everybody who could be elected had {kept}"
-            );
-            self.count.least_kept_held += u64::from(kept > 0);
-        }
-        Ok(())
-    }
 }
 
 /// Whether a key is of a group of the broker itself.
@@ -403,6 +349,14 @@ fn is_own(key: &str) -> bool {
         .split_once(SEPARATOR)
         .map_or("", |(_topic, group)| group);
     group.starts_with(OWN_PREFIX)
+}
+
+/// Of the table those that are not the broker's own.
+fn groups_of(table: &Table) -> Table {
+    let groups = table.iter().filter(|(key, _queues)| !is_own(key));
+    groups
+        .map(|(key, queues)| (key.clone(), queues.clone()))
+        .collect()
 }
 
 fn own_of(table: &Table) -> Table {
@@ -420,6 +374,8 @@ pub(crate) fn end_of(store: &SimStore, topic: &str, queue_id: i32) -> Checked<i6
 
 /// Offsets behind the end of their queue, and that end (`beyond_end` in `consumer_offsets.py`).
 fn beyond_end(table: &Table, store: &SimStore) -> Checked<Vec<(String, i32, i64)>> {
+    let behind = store.replica().ends_behind_queues();
+    let behind = behind.map_err(|error| error.to_string())?;
     let mut beyond = Vec::new();
     for (key, queues) in table {
         let topic = key
@@ -428,11 +384,10 @@ fn beyond_end(table: &Table, store: &SimStore) -> Checked<Vec<(String, i32, i64)
         for (queue_id, offset) in queues {
             let bounds = store.topics().bounds(topic.as_bytes(), *queue_id);
             let bounds = bounds.map_err(|error| error.to_string())?;
-            if let Some(bounds) = bounds
-                && *offset > bounds.max.cast_signed()
-            {
-                beyond.push((key.clone(), *queue_id, bounds.max.cast_signed()));
-            }
+            let later = behind.get(&(topic.to_owned(), *queue_id)).copied();
+            let end = bounds.map(|bounds| bounds.max).max(later);
+            let end = end.map(u64::cast_signed).filter(|end| offset > end);
+            beyond.extend(end.map(|end| (key.clone(), *queue_id, end)));
         }
     }
     Ok(beyond)
