@@ -1,7 +1,7 @@
 //! What was stored by topic and kind of message, and what groups gave back, since the broker's start. Knows
 //! no time: whoever looks twice knows the rate.
 
-use hashbrown::HashMap;
+use hashbrown::{Equivalent, HashMap};
 
 use crate::times::histogram::Below;
 
@@ -124,6 +124,16 @@ pub struct TopicSeconds {
     pub finishes: Seconds,
 }
 
+/// A group and a topic, to look counts up by.
+#[derive(Hash)]
+struct PairRef<'a>(&'a str, &'a str);
+
+impl Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
+    fn equivalent(&self, key: &(Box<str>, Box<str>)) -> bool {
+        self.0 == &*key.0 && self.1 == &*key.1
+    }
+}
+
 /// The counters of one loop.
 #[derive(Debug, Clone, Default)]
 pub struct Traffic {
@@ -180,38 +190,43 @@ impl Traffic {
 
     /// Counts a message that a group gave back.
     pub(crate) fn given_back(&mut self, group: &str, topic: &str, is_dead: bool) {
-        let count = self.of_pair(group, topic);
-        let counter = if is_dead {
-            &mut count.dead
-        } else {
-            &mut count.retried
-        };
-        *counter += 1;
+        self.count(group, topic, |count| {
+            count.dead += u64::from(is_dead);
+            count.retried += u64::from(!is_dead);
+        });
     }
 
     /// Counts messages that a group acknowledged after a pop.
     pub(crate) fn acked(&mut self, group: &str, topic: &str, messages: u64) {
-        self.of_pair(group, topic).acked += messages;
+        self.count(group, topic, |count| count.acked += messages);
     }
 
     /// Counts a check point that was kept for a pop.
     pub(crate) fn point_kept(&mut self, group: &str, topic: &str) {
-        self.of_pair(group, topic).points += 1;
+        self.count(group, topic, |count| count.points += 1);
     }
 
     /// Counts a message whose invisible time was changed: another check point, and the first acknowledged.
     pub(crate) fn changed(&mut self, group: &str, topic: &str) {
-        let given_back = self.of_pair(group, topic);
-        given_back.points += 1;
-        given_back.acked += 1;
+        self.count(group, topic, |count| {
+            count.points += 1;
+            count.acked += 1;
+        });
     }
 
-    fn of_pair(&mut self, group: &str, topic: &str) -> &mut GivenBack {
-        let mut key: (Box<str>, Box<str>) = (group.into(), topic.into());
-        if self.given_back.len() >= NAMES_MAX && !self.given_back.contains_key(&key) {
-            key = (OTHER.into(), OTHER.into());
+    /// Counts for a pair; makes no texts for one that is known, as this is once per acknowledgement.
+    fn count(&mut self, group: &str, topic: &str, add: impl FnOnce(&mut GivenBack)) {
+        if let Some(known) = self.given_back.get_mut(&PairRef(group, topic)) {
+            return add(known);
         }
-        self.given_back.entry(key).or_default()
+        let is_full = self.given_back.len() >= NAMES_MAX;
+        let (group, topic) = if is_full {
+            (OTHER, OTHER)
+        } else {
+            (group, topic)
+        };
+        let key = (group.into(), topic.into());
+        add(self.given_back.entry(key).or_default());
     }
 
     /// A copy without what was stored and times: there may be many topics.
