@@ -86,6 +86,7 @@ __all__ = [
     "Pops",
     "Problem",
     "QueueBounds",
+    "QueueTraffic",
     "QueueState",
     "QueueUnit",
     "Rebuilt",
