@@ -9,6 +9,7 @@ import pytest
 
 import mqcore.errors
 import mqcore.native.errors
+import mqcore.native.refused
 import mqcore.native.wire_errors
 from mqcore import MQError, RecordError, Store, StoreError
 from mqcore.errors import StoreReason
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOTS = {"MQError", "StoreError", "RecordError", "FrameError"}
 FAMILIES = (
     StoreError,
+    mqcore.native.refused.RefusedError,
     mqcore.errors.FrameError,
     mqcore.native.wire_errors.JsonTextError,
     mqcore.native.wire_errors.RowError,
@@ -36,7 +38,7 @@ def test_every_class_the_extension_raises_is_in_the_tree_and_the_other_way_round
     assert len(names) > 30
     of_extension = {
         name: found
-        for module in (mqcore.native.errors, mqcore.native.wire_errors)
+        for module in (mqcore.native.errors, mqcore.native.refused, mqcore.native.wire_errors)
         for name, found in vars(module).items()
         if isinstance(found, type) and issubclass(found, MQError)
     }

@@ -123,8 +123,8 @@ def test_offsets_behind_the_end_of_their_queue_are_found() -> None:
         return ends.get((topic, queue_id))
 
     assert beyond_end(table, bounds, {}) == {"T@g": {0: 5}}
-    assert beyond_end(table, bounds, {("T", 0): 6}) == {}
-    assert beyond_end(table, bounds, {("U", 0): 7}) == {"T@g": {0: 5}, "U@g": {0: 7}}
+    assert beyond_end(table, bounds, {"T": {0: 6}}) == {}
+    assert beyond_end(table, bounds, {"U": {0: 7}}) == {"T@g": {0: 5}, "U@g": {0: 7}}
 
 
 def test_a_group_goes_on_at_the_end_of_a_queue_that_was_cut(tmp_path: Path) -> None:

@@ -275,7 +275,9 @@ def test_slow_requests_are_shown_with_their_stages(broker: Broker) -> None:
     shown = run_json(broker, "broker", "slow", "--count", "10000")
     assert (shown["address"], shown["is_timed"]) == (broker.address, True)
     sends = requests_of(shown["requests"], "orders")
-    assert {"send"} <= {each["kind"] for each in sends}
+    # Others are the requests that made the topic, and sends that were refused.
+    sends = [each for each in sends if each["kind"] == "send"]
+    assert sends
     assert all({"appended", "answered"} <= set(each["stages"]) for each in sends)
     totals = [each["total_us"] for each in shown["requests"]]
     assert totals == sorted(totals, reverse=True)

@@ -49,7 +49,7 @@ def offsets_text(table: OffsetTable, version: DataVersion) -> bytes:
 def beyond_end(
     table: OffsetTable,
     bounds: Callable[[str, int], OffsetRange | None],
-    behind: Mapping[tuple[str, int], int],
+    behind: Mapping[str, Mapping[int, int]],
 ) -> dict[str, dict[int, int]]:
     """Returns the offsets that lie behind the end of their queue, as they should be: at its end.
 
@@ -70,7 +70,7 @@ def beyond_end(
             continue
         for queue_id, offset in queues.items():
             known = bounds(topic_group[0], queue_id)
-            later = behind.get((topic_group[0], queue_id))
+            later = behind.get(topic_group[0], {}).get(queue_id)
             if known is None and later is None:
                 continue
             end = max(later or 0, 0 if known is None else known.max_offset)

@@ -36,12 +36,14 @@ _DATA = click.option(
 @_DATA
 @click.option(
     "--tls-cert",
+    "certificate",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Serve HTTPS with this certificate, PEM.",
 )
 @click.option(
     "--tls-key",
+    "key",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Its private key, PEM.",
@@ -66,8 +68,8 @@ def console(
     host: str,
     port: int,
     data: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
+    certificate: Path | None,
+    key: Path | None,
     proxies: tuple[str, ...],
     port_file: Path | None,
 ) -> None:
@@ -88,8 +90,8 @@ def console(
         port=port,
         credentials=cluster.credentials,
         tls=cluster.tls,
-        certificate=tls_cert,
-        key=tls_key,
+        certificate=certificate,
+        key=key,
         proxies=proxies,
     )
     settings.check()

@@ -65,9 +65,9 @@ _CLIENT_HEAD: Final = """\
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from mqcore.remoting.signing import Credentials
     from mqcore.client.tls_option import TlsOption
     from mqcore.remoting.limits import Limits
+    from mqcore.remoting.signing import Credentials
 
 __all__ = ["ClientOptions", "IdentityOptions"]
 """

@@ -361,11 +361,11 @@ class NativeStore:
     def bounds(self, topic: str, queue_id: int) -> OffsetRange | None:
         """Returns the bounds of a queue; None for one without a message."""
 
-    def ends_behind_queues(self) -> dict[tuple[str, int], int]:
+    def ends_behind_queues(self) -> dict[str, dict[int, int]]:
         """Returns where queues end by what the log holds and they have not got yet.
 
-        By topic and queue id, only those with such a record. Reads the log. The bounds of queues
-        are to be asked for afterwards, as they grow meanwhile.
+        By topic and then by queue id, only those with such a record. Reads the log. The bounds of
+        queues are to be asked for afterwards, as they grow meanwhile.
         """
 
     def queues(self) -> list[QueueBounds]:

@@ -23,8 +23,8 @@ pub(super) const FOLLOWS_CAUSE: &str = "slave";
 /// Why a master that hands its role over refuses appends.
 const RESTS_CAUSE: &str = "hand-over";
 
-/// Where queues end, by topic and queue id.
-pub type QueueEnds = BTreeMap<(String, i32), u64>;
+/// Where queues end, by topic and then by queue id.
+pub type QueueEnds = BTreeMap<String, BTreeMap<i32, u64>>;
 
 /// What a send has of replicas now, where acknowledgements wait for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,10 +174,11 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     /// # Blocking
     /// Reads what queues have not got yet.
     pub fn ends_behind_queues(&self) -> Result<QueueEnds> {
-        let mut ends = BTreeMap::new();
+        let mut ends = QueueEnds::new();
         self.walk_behind_queues(self.appended(), |record, next| {
             let topic = String::from_utf8_lossy(record.topic).into_owned();
-            let end = ends.entry((topic, record.queue_id)).or_insert(next);
+            let of_topic = ends.entry(topic).or_default();
+            let end = of_topic.entry(record.queue_id).or_insert(next);
             *end = next.max(*end);
         })?;
         Ok(ends)

@@ -99,7 +99,7 @@ fn queues_that_are_behind_after_a_start_end_where_the_log_has_them() {
     let behind = store.replica().ends_behind_queues().unwrap();
     assert_eq!(
         behind.into_iter().collect::<Vec<_>>(),
-        [(("T".to_owned(), 0), 40)]
+        [("T".to_owned(), [(0, 40)].into())]
     );
     lead(&store);
     dispatch(&store);

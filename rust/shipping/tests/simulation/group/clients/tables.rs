@@ -384,8 +384,8 @@ fn beyond_end(table: &Table, store: &SimStore) -> Checked<Vec<(String, i32, i64)
         for (queue_id, offset) in queues {
             let bounds = store.topics().bounds(topic.as_bytes(), *queue_id);
             let bounds = bounds.map_err(|error| error.to_string())?;
-            let later = behind.get(&(topic.to_owned(), *queue_id)).copied();
-            let end = bounds.map(|bounds| bounds.max).max(later);
+            let later = behind.get(topic).and_then(|ends| ends.get(queue_id));
+            let end = bounds.map(|bounds| bounds.max).max(later.copied());
             let end = end.map(u64::cast_signed).filter(|end| offset > end);
             beyond.extend(end.map(|end| (key.clone(), *queue_id, end)));
         }
