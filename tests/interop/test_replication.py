@@ -194,12 +194,19 @@ def tables_at(address: str) -> tuple[tuple[int, ...] | None, tuple[int, ...] | N
 
 
 def wait_until_taken(both: Pair, offset: int = 33) -> None:
-    """Returns when the slave has the topic and the offset of its master."""
+    """Returns when the slave has the topic and the offset of its master, the offset on its disk."""
     eventually(lambda: topics_of(both), lambda topics: TOPIC in topics)
     assert TOPIC in topics_of(both)
     key, wanted = f"{TOPIC}@{GROUP}", {"0": offset}
     found = eventually(lambda: offsets_of(both).get(key), lambda queues: queues == wanted)
     assert found == wanted
+    # Whoever has it in memory may still be writing it, and may be killed next.
+    path = both.slave_store / "config" / "consumerOffset.json"
+    text = eventually(
+        lambda: path.read_text(encoding="utf-8") if path.exists() else "",
+        lambda text: f":{offset}" in text,
+    )
+    assert f":{offset}" in text
 
 
 def topics_of(both: Pair) -> dict[str, object]:
