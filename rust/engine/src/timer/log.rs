@@ -45,7 +45,8 @@ pub(super) struct TimerLog<D: Disk> {
 }
 
 impl<D: Disk> TimerLog<D> {
-    /// Opens the files that are there; the end is set by recovery.
+    /// Opens the files that are there; the end is set by recovery. Their names may not be durable: a process
+    /// may have ended before it had synced them.
     ///
     /// # Errors
     /// [`Error::WrongFileSize`], [`Error::Io`].
@@ -73,6 +74,7 @@ impl<D: Disk> TimerLog<D> {
             }
             files.insert(base, disk.open(&path, Open::Write)?);
         }
+        let has_new_name = !files.is_empty();
         Ok(Self {
             disk: disk.clone(),
             dir,
@@ -81,7 +83,7 @@ impl<D: Disk> TimerLog<D> {
             written: 0,
             tail: Vec::new(),
             unsynced: Vec::new(),
-            has_new_name: false,
+            has_new_name,
             blocks: Vec::new(),
             tick: 0,
         })
@@ -114,8 +116,9 @@ impl<D: Disk> TimerLog<D> {
         begin + units.saturating_sub(1) * UNIT
     }
 
-    /// Goes on at a position, and removes files behind it (`truncateDirtyFiles`).
-    pub(super) fn cut(&mut self, end: u64) -> Result<()> {
+    /// Goes on at a position, and removes files behind it (`truncateDirtyFiles`). What lies behind `durable`
+    /// may be in the memory of the system alone, written by a process that has ended.
+    pub(super) fn cut(&mut self, durable: u64, end: u64) -> Result<()> {
         self.written = end;
         self.tail.clear();
         self.blocks.clear();
@@ -128,8 +131,10 @@ impl<D: Disk> TimerLog<D> {
         if let Some(file) = self.file_of(end) {
             let base = end - end % self.file_len_bytes;
             zero(file, end - base, self.file_len_bytes)?;
-            self.unsynced.push(base);
         }
+        let from = durable.min(end);
+        let unsure = self.files.range(from - from % self.file_len_bytes..);
+        self.unsynced = unsure.map(|(base, _)| *base).collect();
         Ok(())
     }
 
@@ -204,6 +209,10 @@ impl<D: Disk> TimerLog<D> {
         }
         self.unsynced.clear();
         if self.has_new_name {
+            if let Some(root) = self.dir.parent() {
+                // Whoever made the folder may have ended before this.
+                self.disk.sync_dir(root)?;
+            }
             self.disk.sync_dir(&self.dir)?;
             self.has_new_name = false;
         }

@@ -81,7 +81,7 @@ pub(super) fn recovered<D: Disk>(
     let last_offset = walk.last_offset;
     let known = u64::try_from(point.queue_offset).unwrap_or(0);
     let queue_offset = last_offset.map_or(known, |last| known.max(last + 1));
-    log.cut(end)?;
+    log.cut(from, end)?;
     opened.cut_bytes = durable.saturating_sub(end);
     Ok(Recovered {
         wheel,

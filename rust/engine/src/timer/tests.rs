@@ -6,6 +6,7 @@ use std::path::Path;
 use super::{Entered, Entry, Timer, TimerConfig, Unit};
 use crate::disk::twin::{Bound, TwinDisk};
 use crate::disk::{Disk, read_whole};
+use crate::error::Result;
 
 const NOW_MS: i64 = 1_795_249_596_000;
 /// The messages of these tests differ by their offsets.
@@ -27,15 +28,23 @@ fn open(disk: &TwinDisk) -> Timer<TwinDisk> {
 
 /// Opens the timers of a store whose log of messages ends there.
 fn open_to(disk: &TwinDisk, messages_end: u64) -> Timer<TwinDisk> {
+    try_open_to(disk, messages_end).unwrap()
+}
+
+fn try_open_to(disk: &TwinDisk, messages_end: u64) -> Result<Timer<TwinDisk>> {
     let mut whole = |unit: &Unit| {
         let offset = u64::try_from(unit.physical_offset).ok()?;
         (offset < messages_end).then_some(offset / STRIDE.unsigned_abs())
     };
     let (root, config) = (Path::new("/t"), config());
-    Timer::open(disk, root, &config, NOW_MS, messages_end, &mut whole).unwrap()
+    Timer::open(disk, root, &config, NOW_MS, messages_end, &mut whole)
 }
 
 fn enter(timer: &mut Timer<TwinDisk>, numbers: std::ops::Range<i64>) {
+    try_enter(timer, numbers).unwrap();
+}
+
+fn try_enter(timer: &mut Timer<TwinDisk>, numbers: std::ops::Range<i64>) -> Result<()> {
     for number in numbers {
         let entry = Entry {
             due_ms: NOW_MS + 10_000 + number % 3 * 1_000,
@@ -44,9 +53,10 @@ fn enter(timer: &mut Timer<TwinDisk>, numbers: std::ops::Range<i64>) {
             topic_hash: 7,
             is_delete: false,
         };
-        assert_eq!(timer.enter(&entry).unwrap(), Entered::Waits);
+        assert_eq!(timer.enter(&entry)?, Entered::Waits);
         timer.set_queue_offset(number.unsigned_abs() + 1);
     }
+    Ok(())
 }
 
 /// The numbers of the messages that wait, and how often one was met.
@@ -152,6 +162,46 @@ fn after_every_crash_what_was_entered_waits_or_is_entered_again() {
         }
     }
     assert!(images > 50, "{images}");
+}
+
+#[test]
+fn what_a_killed_process_wrote_is_durable_with_the_next_check_point() {
+    let (mut images, mut kept) = (0, 0);
+    for call in 1.. {
+        let disk = TwinDisk::new();
+        disk.create_dir_all(Path::new("/t")).unwrap();
+        disk.stop_at_call(disk.calls() + call);
+        let ended = try_open_to(&disk, u64::MAX).and_then(|mut timer| {
+            try_enter(&mut timer, 0..95)?;
+            timer.flush(NOW_MS)
+        });
+        let is_whole = ended.is_ok();
+        disk.heal();
+        // The next process finds what was written, whether that was synced or not.
+        open(&disk).flush(NOW_MS).unwrap();
+        let history = disk.history();
+        let bound = Bound {
+            images_max: 6,
+            ..Bound::default()
+        };
+        for image in history.images(history.stop_points() - 1, &bound) {
+            images += 1;
+            let mut timer = open(&image.disk());
+            let (found, _met) = waiting(&mut timer);
+            let next = timer.queue_offset().cast_signed();
+            let lost: Vec<i64> = (0..next).filter(|number| !found.contains(number)).collect();
+            let id = image.id();
+            assert!(
+                lost.is_empty(),
+                "call {call}, {id}: {lost:?} of {next} are lost"
+            );
+            kept += u32::from(next > 0);
+        }
+        if is_whole {
+            break;
+        }
+    }
+    assert!(images > kept && kept > 3, "{images} {kept}");
 }
 
 #[test]

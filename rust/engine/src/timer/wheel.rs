@@ -7,6 +7,7 @@
 //! in memory is empty.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashMap;
 
@@ -52,6 +53,9 @@ pub struct Wheel<D: Disk> {
     step_ms: i64,
     file: D::File,
     pages: Mutex<HashMap<u64, Page>>,
+    /// Whether all of the file but pages that are dirty is durable, and its name: what was there at the open may
+    /// be in the memory of the system alone, written by a process that has ended.
+    is_synced: AtomicBool,
     /// The latest time of a slot that the file had when it was opened, in steps; 0 for none.
     newest_steps: i64,
 }
@@ -83,15 +87,17 @@ impl<D: Disk> Wheel<D> {
             step_ms,
             file,
             pages: Mutex::default(),
+            is_synced: AtomicBool::new(false),
             newest_steps: 0,
         };
         if stat.is_some_and(|stat| stat.len_bytes != 0) {
             wheel.newest_steps = wheel.load(read_ms)?;
         } else {
             wheel.file.set_len(FILE_LEN_BYTES)?;
-            if let Some(dir) = path.parent() {
-                disk.sync_dir(dir)?;
-            }
+        }
+        // Also of a file that was there: whoever made it may have ended before this.
+        if let Some(dir) = path.parent() {
+            disk.sync_dir(dir)?;
         }
         Ok(wheel)
     }
@@ -102,6 +108,7 @@ impl<D: Disk> Wheel<D> {
     /// [`Error::Io`].
     pub(super) fn reset(&self) -> Result<()> {
         self.pages.lock().clear();
+        self.is_synced.store(false, Ordering::Relaxed);
         self.file.set_len(0)?;
         self.file.set_len(FILE_LEN_BYTES)
     }
@@ -347,14 +354,16 @@ impl<D: Disk> Wheel<D> {
     }
 
     fn write(&self, dirty: &mut [(u64, Box<[u8; PAGE]>)]) -> Result<()> {
-        if dirty.is_empty() {
+        if dirty.is_empty() && self.is_synced.load(Ordering::Relaxed) {
             return Ok(());
         }
         dirty.sort_unstable_by_key(|(number, _)| *number);
         for (number, bytes) in dirty.iter() {
             self.file.write_at(&bytes[..], number * PAGE_BYTES)?;
         }
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.is_synced.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Bytes of the pages in memory.

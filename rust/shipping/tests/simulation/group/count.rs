@@ -32,6 +32,7 @@ counts! {
     pops_left: "clients: pops that nobody acknowledges",
     revived: "clients: pops brought back",
     popped_back: "clients: messages popped that were brought back",
+    pops_of_earlier_lives: "rare: clients: acknowledged messages that an earlier life has popped, too",
     popped_again: "clients: messages popped once more though they were acknowledged",
     consumed: "clients: messages consumed",
     consumed_again: "clients: messages consumed once more",

@@ -30,6 +30,10 @@ pub(crate) struct Copy {
     noted: Option<(u64, u64)>,
     /// Whether power loss may have taken from it what it had promised as a member.
     pub(crate) may_lack: bool,
+    /// What it has reported at the most.
+    reported: u64,
+    /// The same at the last loss of power: a master may count it until the broker has so much again.
+    owed: u64,
     /// From where on it holds what was promised once and was given up since: until its log is cut, or it
     /// leads. What is promised there now may be the same by chance: the blank end of a file is.
     forgiven_from: Option<u64>,
@@ -162,7 +166,7 @@ impl Ledger {
         let end = self.promised_end();
         for broker in &self.holders {
             let copy = &mut self.copies[*broker];
-            copy.may_lack &= copy.agrees < end;
+            copy.may_lack &= copy.agrees < end.max(copy.owed);
             demand!(
                 copy.agrees >= end || copy.may_lack,
                 "{why}: broker {broker} may be elected, and of the {end} bytes that were promised it holds \
@@ -244,6 +248,14 @@ impl Ledger {
         Ok(())
     }
 
+    /// Power loss may have taken what a broker had promised by being a member: until it has given up its id,
+    /// leads, or has what is promised and what it had reported.
+    pub(crate) fn may_have_lost(&mut self, broker: usize) {
+        let copy = &mut self.copies[broker];
+        copy.may_lack = true;
+        copy.owed = copy.reported;
+    }
+
     /// A reader has seen a message at a place.
     pub(crate) fn seen(&mut self, broker: usize, slot: (QueueKey, u64), at: u64) -> Checked {
         if self.copies[broker].forgiven_from.is_some() {
@@ -263,8 +275,10 @@ impl Ledger {
     }
 
     /// A broker reports to its master.
-    pub(crate) fn reported(&self, broker: usize, report: u64, durable: Option<u64>) -> Checked {
-        let end = self.copies[broker].end();
+    pub(crate) fn reported(&mut self, broker: usize, report: u64, durable: Option<u64>) -> Checked {
+        let copy = &mut self.copies[broker];
+        copy.reported = copy.reported.max(report);
+        let end = copy.end();
         demand!(
             report <= end,
             "broker {broker} reports {report}, and its log ends at {end}"
@@ -309,6 +323,7 @@ impl Ledger {
         let copy = &mut self.copies[broker];
         copy.kill = copy.kill.min(end);
         copy.power = copy.power.min(end);
+        copy.reported = copy.reported.min(end);
         copy.noted = None;
         Ok(())
     }

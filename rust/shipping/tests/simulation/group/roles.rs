@@ -263,6 +263,10 @@ impl World {
     /// Goes on with what the master before left off.
     fn take_over(&mut self, broker: usize) -> Checked {
         let opening = self.nodes[broker].opening;
+        let end = self.ledger.copies[broker].end();
+        if let Some(served) = self.served(broker) {
+            served.led_from = end;
+        }
         self.clip_delays(broker)?;
         self.clip_offsets(broker)?;
         self.check_offsets_of_leader(broker)?;

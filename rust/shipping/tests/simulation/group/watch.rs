@@ -165,8 +165,7 @@ impl World {
         }
         let report = store.report();
         if has_lost && !report.is_tail_certain {
-            // What it had promised by being a member may be gone: until it has given up its id.
-            self.ledger.copies[broker].may_lack = true;
+            self.ledger.may_have_lost(broker);
         }
         let cut = match how {
             OpenHow::CutAt(at) => Some(at),

@@ -7,11 +7,14 @@
 //! | what was acknowledged in time does not come again in the life of the master that gave it | its pop is settled, or its check point has the acknowledgement |
 //!
 //! Where another life is in between it may come again, since acknowledgements are kept in memory first: that is
-//! counted. A clock that was put back in between makes a check point due twice: such lives are left out.
+//! counted. So it is where an earlier life has popped it and was killed before it answered: its check point is in
+//! the log, and the offset of the group was in memory. A clock that was put back in between makes a check point due
+//! twice: such lives are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mqcore_fast_path::codes;
+use mqcore_fast_path::pop::points::{CheckPoint, POINT_TAG};
 use mqcore_fast_path::pop_run::handle::HandleFields;
 use mqcore_fast_path::pop_run::names::Source;
 use mqcore_record::properties::lookup;
@@ -19,6 +22,7 @@ use mqcore_record::{Found, RecordView, head};
 use mqcore_wire::Command;
 
 use super::consuming::{TOPIC, names_in};
+use super::producing::each_record;
 use super::serving::{Asked, Request};
 use crate::group::sends::name_of;
 use crate::group::world::World;
@@ -181,13 +185,49 @@ impl World {
                 let known = clients.popper.known.entry(name.clone()).or_default();
                 known.is_acknowledged = true;
                 let is_of_one_life = known.given_by.len() == 1 && known.given_by.contains(&life);
-                known.settled_by = (wall_ms < due_ms && is_of_one_life).then_some(life);
+                let is_in_time = wall_ms < due_ms && is_of_one_life;
+                let is_settled = is_in_time && !self.is_of_earlier_pop(broker, &name)?;
                 self.count.pops_acknowledged += 1;
+                self.count.pops_of_earlier_lives += u64::from(is_in_time && !is_settled);
+                if let Some(clients) = &mut self.clients
+                    && let Some(known) = clients.popper.known.get_mut(&name)
+                {
+                    known.settled_by = is_settled.then_some(life);
+                }
                 self.trace
                     .line(|| format!("broker {broker} takes the acknowledgement of {name:?}"));
                 Ok(())
             }
         }
+    }
+
+    /// Whether the log of a master has a check point with a message from before it began to lead.
+    fn is_of_earlier_pop(&mut self, broker: usize, name: &str) -> Checked<bool> {
+        let led_from = self.served(broker).map_or(0, |served| served.led_from);
+        let log = &self.ledger.copies[broker].log;
+        let mut places = BTreeSet::new();
+        each_record(log, |record| {
+            let is_popped = [TOPIC, RETRY_TOPIC]
+                .map(str::as_bytes)
+                .contains(&record.topic);
+            if is_popped && name_of(record.body) == name {
+                let topic = String::from_utf8_lossy(record.topic).into_owned();
+                places.insert((topic, record.queue_id, record.queue_offset));
+            }
+        })?;
+        let mut is_left = false;
+        each_record(&log[..log.len().min(led_from as usize)], |record| {
+            if record.tags() != Some(POINT_TAG.as_bytes()) {
+                return;
+            }
+            let Some(point) = CheckPoint::parse(record.body) else {
+                return;
+            };
+            let offsets = (0..point.count).filter_map(|at| point.offset_at(at));
+            let mut held = offsets.map(|at| (point.topic.clone(), point.queue_id, at));
+            is_left |= held.any(|place| places.contains(&place));
+        })?;
+        Ok(is_left)
     }
 
     /// Messages came with a pop.

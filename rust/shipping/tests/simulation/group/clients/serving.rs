@@ -47,6 +47,8 @@ pub(crate) struct Served {
     pub(crate) tables: Tables,
     pub(crate) halves: Halves,
     pub(crate) revives: Revives,
+    /// Where the log ended when it began to lead.
+    pub(crate) led_from: u64,
 }
 
 /// A request.
@@ -110,6 +112,7 @@ impl World {
                 tables,
                 halves: Halves::default(),
                 revives: Revives::default(),
+                led_from: 0,
             }));
         }
         let in_ms = self.draw(|dice| dice.between(ROUND_MS.0, ROUND_MS.1));
