@@ -205,14 +205,14 @@ impl World {
     fn is_of_earlier_pop(&mut self, broker: usize, name: &str) -> Checked<bool> {
         let led_from = self.served(broker).map_or(0, |served| served.led_from);
         let log = &self.ledger.copies[broker].log;
-        let mut places = BTreeSet::new();
+        let mut positions = BTreeSet::new();
         each_record(log, |record| {
             let is_popped = [TOPIC, RETRY_TOPIC]
                 .map(str::as_bytes)
                 .contains(&record.topic);
             if is_popped && name_of(record.body) == name {
                 let topic = String::from_utf8_lossy(record.topic).into_owned();
-                places.insert((topic, record.queue_id, record.queue_offset));
+                positions.insert((topic, record.queue_id, record.queue_offset));
             }
         })?;
         let mut is_left = false;
@@ -225,7 +225,7 @@ impl World {
             };
             let offsets = (0..point.count).filter_map(|at| point.offset_at(at));
             let mut held = offsets.map(|at| (point.topic.clone(), point.queue_id, at));
-            is_left |= held.any(|place| places.contains(&place));
+            is_left |= held.any(|position| positions.contains(&position));
         })?;
         Ok(is_left)
     }
