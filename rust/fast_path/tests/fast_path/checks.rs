@@ -46,7 +46,8 @@ fn a_round_passes_what_is_ended_and_asks_about_the_rest() {
     serving.end(halves[2], ROLLBACK, &[]);
     let mut checker = Checker::at(0, 0, 0);
     let young = serving.check(&mut checker, at(6_000));
-    assert_eq!((young.half_offset, young.note_offset), (1, 1));
+    // Copies of what the first note names may lie as far as the queue ended when it was read.
+    assert_eq!((young.half_offset, young.note_offset), (1, 0));
     assert_eq!(young.copies, []);
     let done = serving.check(&mut checker, at(6_001));
     assert_eq!((done.half_offset, done.note_offset, done.until), (4, 2, 4));
@@ -227,8 +228,8 @@ fn a_checker_goes_on_from_written_offsets_and_into_the_bounds() {
     serving.end(halves[0], COMMIT, &[]);
     let mut first = Checker::at(0, 0, 0);
     let done = serving.check(&mut first, at(1_000));
-    assert_eq!((done.half_offset, done.note_offset), (2, 2));
-    assert!(first.is_at(2, 2) && !first.is_at(2, 1));
+    assert_eq!((done.half_offset, done.note_offset), (2, 0));
+    assert!(first.is_at(2, 0) && !first.is_at(2, 1));
     let mut again = Checker::at(0, 2, 2);
     assert_eq!(serving.check(&mut again, at(7_000)).copies.len(), 1);
     let mut beyond = Checker::at(0, 900, 900);
