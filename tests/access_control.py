@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_broker import Live, live
+from live_broker import Live, field_texts, live, topic_fields
 from mqcore.model.relaxed_json import compact, parse
 from mqcore.native import Command
 from mqcore.remoting import Credentials, RequestCode, expect, signed
@@ -41,7 +41,7 @@ class Guarded:
         body: bytes = b"",
     ) -> Command:
         """Sends a request that somebody has signed, or nobody; returns its answer."""
-        fields = {name: _text(value) for name, value in (ext or {}).items()}
+        fields = field_texts(ext)
         if who is not None:
             fields = signed(who, fields, body)
         return await self.live.call(code, fields, body)
@@ -87,53 +87,4 @@ async def guarded(store_dir: Path, **keys: str) -> AsyncIterator[Guarded]:
 
 async def with_topic(broker: Guarded, topic: str = "t") -> None:
     """Makes a topic of one queue."""
-    ext = {
-        "topic": topic,
-        "defaultTopic": "TBW102",
-        "readQueueNums": 1,
-        "writeQueueNums": 1,
-        "perm": 6,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": False,
-    }
-    await broker.done(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
-
-
-def send_fields(topic: str) -> dict[str, object]:
-    """Returns the header of a send with short names."""
-    return {
-        "a": "pg",
-        "b": topic,
-        "c": "TBW102",
-        "d": 4,
-        "e": 0,
-        "f": 0,
-        "g": 1_700_000_000_000,
-        "h": 0,
-        "i": "",
-        "j": 0,
-        "k": False,
-        "m": False,
-    }
-
-
-def pull_fields(topic: str, group: str) -> dict[str, object]:
-    """Returns the header of a pull that brings its subscription."""
-    return {
-        "consumerGroup": group,
-        "topic": topic,
-        "queueId": 0,
-        "queueOffset": 0,
-        "maxMsgNums": 32,
-        "sysFlag": 4,
-        "commitOffset": 0,
-        "suspendTimeoutMillis": 0,
-        "subscription": "*",
-        "subVersion": 0,
-        "expressionType": "TAG",
-    }
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    await broker.done(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic))

@@ -60,8 +60,7 @@ class Live:
         self, code: int, ext: Mapping[str, object] | None = None, body: bytes = b""
     ) -> Command:
         """Sends a request; returns its answer, whatever it is."""
-        texts = {name: _text(value) for name, value in (ext or {}).items()}
-        return await self.client.call(self.address, code, texts, body, timeout_s=20.0)
+        return await self.client.call(self.address, code, field_texts(ext), body, timeout_s=20.0)
 
     async def json(self, code: int, ext: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Sends a request that succeeds; returns the object in the answer's body."""
@@ -75,56 +74,21 @@ class Live:
 
     async def create(self, topic: str, queues: int = 1, perm: int = 6) -> None:
         """Creates a topic as `mqadmin updateTopic` does."""
-        ext = {
-            "topic": topic,
-            "defaultTopic": "TBW102",
-            "readQueueNums": queues,
-            "writeQueueNums": queues,
-            "perm": perm,
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": 0,
-            "order": False,
-        }
+        ext = topic_fields(topic, queues, perm)
         expect(await self.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext), self.address)
 
     async def send(
         self, topic: str, body: bytes, queue_id: int = 0, **properties: object
     ) -> Command:
         """Sends a message; returns the answer."""
-        text = "".join(f"{name}\x01{_text(value)}\x02" for name, value in properties.items())
-        ext = {
-            "a": "pg",
-            "b": topic,
-            "c": "TBW102",
-            "d": 4,
-            "e": queue_id,
-            "f": 0,
-            "g": 1_700_000_000_000,
-            "h": 0,
-            "i": text,
-            "j": 0,
-            "k": False,
-            "m": False,
-        }
+        ext = send_fields(topic, queue_id, **properties)
         return await self.call(RequestCode.SEND_MESSAGE_V2, ext, body)
 
     async def pull(
         self, topic: str, offset: int, *, queue_id: int = 0, group: str = "g", wait_ms: int = 0
     ) -> Command:
         """Pulls with the subscription in the request; holds with `wait_ms`."""
-        ext = {
-            "consumerGroup": group,
-            "topic": topic,
-            "queueId": queue_id,
-            "queueOffset": offset,
-            "maxMsgNums": 32,
-            "sysFlag": SUBSCRIPTION | (SUSPEND if wait_ms else 0),
-            "commitOffset": 0,
-            "suspendTimeoutMillis": wait_ms,
-            "subscription": "*",
-            "subVersion": 0,
-            "expressionType": "TAG",
-        }
+        ext = pull_fields(topic, group, offset, queue_id=queue_id, wait_ms=wait_ms)
         return await self.call(RequestCode.PULL_MESSAGE, ext)
 
 
@@ -164,6 +128,63 @@ def _recording(running: Live) -> Live:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def field_texts(ext: Mapping[str, object] | None) -> dict[str, str]:
+    """Returns the fields of a header as Java writes them."""
+    return {name: _text(value) for name, value in (ext or {}).items()}
+
+
+def topic_fields(topic: str, queues: int = 1, perm: int = 6) -> dict[str, object]:
+    """Returns the fields of UPDATE_AND_CREATE_TOPIC, as `mqadmin updateTopic` sends them."""
+    return {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": queues,
+        "writeQueueNums": queues,
+        "perm": perm,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": False,
+    }
+
+
+def send_fields(topic: str, queue_id: int = 0, **properties: object) -> dict[str, object]:
+    """Returns the fields of a send with short names."""
+    text = "".join(f"{name}\x01{_text(value)}\x02" for name, value in properties.items())
+    return {
+        "a": "pg",
+        "b": topic,
+        "c": "TBW102",
+        "d": 4,
+        "e": queue_id,
+        "f": 0,
+        "g": 1_700_000_000_000,
+        "h": 0,
+        "i": text,
+        "j": 0,
+        "k": False,
+        "m": False,
+    }
+
+
+def pull_fields(
+    topic: str, group: str, offset: int = 0, *, queue_id: int = 0, wait_ms: int = 0
+) -> dict[str, object]:
+    """Returns the fields of a pull that brings its subscription; held with `wait_ms`."""
+    return {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue_id,
+        "queueOffset": offset,
+        "maxMsgNums": 32,
+        "sysFlag": SUBSCRIPTION | (SUSPEND if wait_ms else 0),
+        "commitOffset": 0,
+        "suspendTimeoutMillis": wait_ms,
+        "subscription": "*",
+        "subVersion": 0,
+        "expressionType": "TAG",
+    }
 
 
 def batch_fields(topic: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from access_control import ON, REFUSED, ROOT, Guarded, guarded, pull_fields, send_fields, with_topic
-from live_broker import live
+from access_control import ON, REFUSED, ROOT, Guarded, guarded, with_topic
+from live_broker import live, pull_fields, send_fields
 from loops import run_on
 from mqcore.errors import ConfigurationError
 from mqcore.model.relaxed_json import compact, parse

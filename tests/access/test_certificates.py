@@ -3,8 +3,8 @@
 import ssl
 from pathlib import Path
 
-from access_control import ON, REFUSED, guarded, send_fields, with_topic
-from live_broker import live
+from access_control import ON, REFUSED, guarded, with_topic
+from live_broker import live, send_fields
 from loops import run_on
 from mqcore.remoting import Client, RequestCode, TlsFiles, client_context
 from tls_papers import Papers

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from access_control import REFUSED, ROOT, Guarded, guarded, send_fields
+from access_control import REFUSED, ROOT, Guarded, guarded, with_topic
+from live_broker import send_fields
 from loops import run_on
 from mqcore.model.message_ids import parse_offset_id
 from mqcore.model.relaxed_json import compact
@@ -159,17 +160,7 @@ def test_every_request_is_served_to_who_may_and_refused_to_all_others(
 
 async def prepared(broker: Guarded) -> dict[str, object]:
     """Makes a topic with a message at the log's beginning and a half one; returns their fields."""
-    ext = {
-        "topic": "t",
-        "defaultTopic": "TBW102",
-        "readQueueNums": 1,
-        "writeQueueNums": 1,
-        "perm": 6,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": False,
-    }
-    await broker.done(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+    await with_topic(broker)
     sent = await broker.ask(ROOT, RequestCode.SEND_MESSAGE_V2, send_fields("t"), b"x")
     half = {"f": 4, "i": "TRAN_MSG\x01true\x02PGROUP\x01pg\x02"}
     put = await broker.ask(ROOT, RequestCode.SEND_MESSAGE_V2, send_fields("t") | half, b"x")

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from access_control import ON, REFUSED, Guarded, guarded, send_fields
+from access_control import ON, REFUSED, Guarded, guarded
 from broker.test_replication import SLAVE, name_server
-from live_broker import live
+from live_broker import live, send_fields
 from loops import run_on, until
 from mqcore.model.relaxed_json import compact
 from mqcore.remoting import RequestCode
