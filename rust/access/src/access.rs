@@ -187,8 +187,7 @@ impl Access {
             needs_body: false,
         };
         let code = asked.code;
-        let is_unchecked = settings.is_like_official && is_unchecked_officially(code);
-        if !settings.authorizes || is_unchecked || settings.open_to_users.contains(&code) {
+        if !asks_rights(settings, code) {
             return Ok(passed);
         }
         let asking = Asking {
@@ -244,9 +243,7 @@ impl Access {
         caller: Caller<'_>,
         pairs: impl IntoIterator<Item = (Resource<'a>, Actions)>,
     ) -> Result<(), Refusal> {
-        let settings = &tables.settings;
-        let is_unchecked = settings.is_like_official && is_unchecked_officially(code);
-        if !settings.authorizes || is_unchecked || settings.open_to_users.contains(&code) {
+        if !asks_rights(&tables.settings, code) {
             return Ok(());
         }
         let asking = Asking {
@@ -345,6 +342,12 @@ impl Access {
         self.refusals.note(refusal.clone());
         if is_dry_run { Ok(()) } else { Err(refusal) }
     }
+}
+
+/// Whether a user needs rights for requests of a code, beside a good signature.
+fn asks_rights(settings: &Settings, code: i32) -> bool {
+    let is_unchecked = settings.is_like_official && is_unchecked_officially(code);
+    settings.authorizes && !is_unchecked && !settings.open_to_users.contains(&code)
 }
 
 /// A request while it is decided on.
