@@ -200,6 +200,11 @@ class AccessControl:
     def _take_acls(self, text: bytes) -> None:
         self._next = self._next.with_acls_text(text)
 
+    def is_super(self, name: str) -> bool:
+        """Returns whether a name is that of an enabled Super user."""
+        user = self.tables.users.get(name)
+        return user is not None and user.is_super and user.is_enabled
+
     def signer_of(self, command: Command) -> User | None:
         """Returns the enabled user whose signature a request has, whatever is checked."""
         ext = command.ext

@@ -28,20 +28,19 @@ _log = logging.getLogger("mqcore.access")
 
 # Between two looks at refusals and at the files.
 LOOK_S: Final = 1.0
+# The cluster that policies name where no setting does.
+_CLUSTER: Final = "DefaultCluster"
 _NO_ROUTE: Final = "No topic route info in name server for the topic: "
 
 
 class ServerGate:
     """Checks the requests of one server without a fast path."""
 
-    def __init__(
-        self, settings: AccessSettings, *, cluster: str, directory: Path, server: str
-    ) -> None:
+    def __init__(self, settings: AccessSettings, *, directory: Path, server: str) -> None:
         """Prepares; nothing is read yet.
 
         Args:
             settings: The server's settings of access control.
-            cluster: The cluster that policies name.
             directory: Where the files are, unless the settings have another place.
             server: Its name, for lines about refusals.
 
@@ -53,6 +52,7 @@ class ServerGate:
         self._trusted = _networks(settings.trusted)
         self.control: AccessControl | None = None
         if settings.guards_routes:
+            cluster = settings.cluster or _CLUSTER
             self.control = AccessControl(settings, cluster=cluster, directory=directory, is_on=True)
             self._refusals = RefusalLog(self.control.engine, server)
         self._seen: object = None

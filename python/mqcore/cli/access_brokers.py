@@ -8,7 +8,7 @@ from mqcore.access.model import ACTION_BITS, Acl, Resource, User
 from mqcore.cli.mqadmin.servers import Servers
 from mqcore.errors import MQError, ResponseError, UsageError
 from mqcore.model.reading import as_dict, as_list, as_text
-from mqcore.model.relaxed_json import compact, parse
+from mqcore.model.relaxed_json import compact
 from mqcore.remoting import OwnRequestCode, RequestCode, ResponseCode
 
 __all__ = ["AccessBrokers", "Planned", "changes_between", "suggestions"]
@@ -58,13 +58,9 @@ class AccessBrokers:
         """Returns `{"users": [..], "acls": [..]}` of the first broker."""
         address = await self._first()
         return {
-            "users": await self._listed(address, RequestCode.AUTH_LIST_USER),
-            "acls": await self._listed(address, RequestCode.AUTH_LIST_ACL),
+            "users": await self._servers.listed(address, RequestCode.AUTH_LIST_USER),
+            "acls": await self._servers.listed(address, RequestCode.AUTH_LIST_ACL),
         }
-
-    async def _listed(self, address: str, code: RequestCode) -> list[dict[str, Any]]:
-        body = (await self._servers.ask(address, code, {})).body
-        return [as_dict(each) for each in as_list(parse(body))] if body else []
 
     async def put(self, user: str, policies: list[dict[str, Any]]) -> list[str]:
         """Merges policies into those of a user, at each broker; returns the addresses."""

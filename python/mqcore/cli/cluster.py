@@ -44,6 +44,7 @@ _Command = Callable[..., Any]
 
 # Questions at once of a command that asks about every topic or group: brokers have other work.
 _AT_ONCE_MAX = 16
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,21 +220,21 @@ def cluster_options(command: _Command) -> _Command:
             "--tls-ca",
             "tls_authorities",
             metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=_FILE,
             help="Authorities to trust, PEM; the machine's own by default.",
         ),
         click.option(
             "--tls-client-cert",
             "tls_certificate",
             metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=_FILE,
             help="Certificate to show to servers that ask for one, PEM.",
         ),
         click.option(
             "--tls-client-key",
             "tls_key",
             metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=_FILE,
             help="Its private key, PEM; in the same file by default.",
         ),
         click.option(

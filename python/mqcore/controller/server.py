@@ -46,9 +46,6 @@ _log = logging.getLogger(__name__)
 # Figures are for this machine unless the settings give others.
 _METRICS_HOST = "127.0.0.1"
 
-# The cluster that policies name where no setting does.
-_CLUSTER = "DefaultCluster"
-
 
 class Controller(LinkEvents):
     """One controller.
@@ -75,7 +72,6 @@ class Controller(LinkEvents):
         self._peers: Peers = peers_of(settings)
         self._gate = ServerGate(
             settings.access,
-            cluster=settings.access.cluster or _CLUSTER,
             directory=Path(settings.store_dir),
             server="controller",
         )

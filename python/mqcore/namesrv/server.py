@@ -41,8 +41,6 @@ _log = logging.getLogger(__name__)
 
 # Telling a broker of a change must not hold anything up; the official name server waits as long.
 _NOTIFY_TIMEOUT_S = 0.3
-# The cluster that policies name where no setting does.
-_CLUSTER = "DefaultCluster"
 
 
 class NameServer(LinkEvents):
@@ -69,7 +67,6 @@ class NameServer(LinkEvents):
         self.requests = Requests(settings, clock=clock, changed=self._notify)
         self._gate = ServerGate(
             settings.access,
-            cluster=settings.access.cluster or _CLUSTER,
             directory=Path(settings.kv_config_path).parent,
             server="namesrv",
         )

@@ -67,10 +67,9 @@ class AccessAdmin:
         """Returns whether a Super user asks, whose signature was checked."""
         access = self._state.access
         if access.is_enforced:
-            user = access.tables.users.get(request.user)
-        else:
-            user = access.signer_of(request.command)
-        return user is not None and user.is_super and user.is_enabled
+            return access.is_super(request.user)
+        user = access.signer_of(request.command)
+        return user is not None and user.is_super
 
     def _may_change_supers(self, request: Request) -> bool:
         """Returns whether it may: also an unsigned request, where nobody is asked for a signature.

@@ -85,8 +85,7 @@ class Maintenance:
     def _check_super(self, request: Request) -> None:
         """Refuses who is no Super user: by these settings everybody could be let in."""
         access = self._state.access
-        user = access.tables.users.get(request.user)
-        if access.is_enforced and not (user is not None and user.is_super):
+        if access.is_enforced and not access.is_super(request.user):
             raise RefusedError(
                 f"User:{request.user} is not a super user.", code=ResponseCode.NO_PERMISSION
             )

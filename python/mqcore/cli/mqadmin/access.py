@@ -7,7 +7,7 @@ from mqcore.cli.mqadmin import java
 from mqcore.cli.mqadmin.call import Call
 from mqcore.errors import MQError
 from mqcore.model.reading import as_dict, as_list, as_text
-from mqcore.model.relaxed_json import compact, parse
+from mqcore.model.relaxed_json import compact
 from mqcore.remoting import RequestCode
 
 __all__ = [
@@ -196,7 +196,7 @@ async def _user(call: Call, address: str, name: str) -> dict[str, Any]:
 
 async def _users(call: Call, address: str, part: str) -> list[dict[str, Any]]:
     ext = _given({"filter": part})
-    return await _listed(call, address, RequestCode.AUTH_LIST_USER, ext)
+    return await call.servers.listed(address, RequestCode.AUTH_LIST_USER, ext)
 
 
 async def _acl(call: Call, address: str, subject: str) -> dict[str, Any]:
@@ -206,14 +206,7 @@ async def _acl(call: Call, address: str, subject: str) -> dict[str, Any]:
 
 async def _acls(call: Call, address: str, subject: str, resource: str) -> list[dict[str, Any]]:
     ext = _given({"subjectFilter": subject, "resourceFilter": resource})
-    return await _listed(call, address, RequestCode.AUTH_LIST_ACL, ext)
-
-
-async def _listed(
-    call: Call, address: str, code: RequestCode, ext: dict[str, str]
-) -> list[dict[str, Any]]:
-    body = (await call.servers.ask(address, code, ext)).body
-    return [as_dict(each) for each in as_list(parse(body))] if body else []
+    return await call.servers.listed(address, RequestCode.AUTH_LIST_ACL, ext)
 
 
 def _print_users(call: Call, users: Iterable[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from mqcore.client.instance import tls_context
 from mqcore.client.name_servers import addresses_of
 from mqcore.errors import MQError, NoRouteError
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
-from mqcore.model.relaxed_json import parse_object
+from mqcore.model.relaxed_json import parse, parse_object
 from mqcore.native import Command
 from mqcore.remoting import Client, RequestCode, ResponseCode
 
@@ -93,6 +93,18 @@ class Servers:
         """
         body = (await self.ask(address, code, ext, timeout_ms=timeout_ms)).body
         return parse_object(body) if body else {}
+
+    async def listed(
+        self, address: str, code: int, ext: Mapping[str, object] | None = None
+    ) -> list[dict[str, Any]]:
+        """Asks one server; returns the objects of the list in the answer's body, none for none.
+
+        Raises:
+            ResponseError: It refused.
+            RemotingError: It did not answer.
+        """
+        body = (await self.ask(address, code, ext)).body
+        return [as_dict(each) for each in as_list(parse(body))] if body else []
 
     async def look_up(
         self, code: int, ext: Mapping[str, object] | None = None, *, fine: tuple[int, ...] = ()
