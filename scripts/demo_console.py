@@ -149,6 +149,7 @@ def running_console(namesrv: str) -> Iterator[tuple[str, str, int]]:
     shutil.rmtree(USERS, ignore_errors=True)
     words = ["console", "-n", namesrv, "--data", str(USERS), "--port", "0"]
     command = [sys.executable, "-m", "mqcore.cli.main", *words]
+    CACHE.mkdir(parents=True, exist_ok=True)
     with LOG.open("ab") as log:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
