@@ -52,7 +52,7 @@ class Admin:
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
                 the environment when not given.
-            credentials: Who we are to brokers that ask.
+            credentials: Who we are to servers that ask.
             tls: Speak TLS.
             timeout_s: The deadline of each question.
 
@@ -60,8 +60,8 @@ class Admin:
             AddressError: A name server's address is none.
             TlsError: The files of `tls` cannot be used.
         """
-        remote = Client(tls=tls_context(tls))
-        self._transport = transport = Transport(remote, namesrv, credentials, timeout_s)
+        remote = Client(tls=tls_context(tls), credentials=credentials)
+        self._transport = transport = Transport(remote, namesrv, timeout_s)
         self.topics = Topics(transport)
         self.groups = Groups(transport)
         self.brokers = Brokers(transport)

@@ -1,8 +1,8 @@
 """How an administrator's requests reach name servers and brokers.
 
-They are signed and have deadlines, and the answers' codes are checked. Knows no request code. Name
-servers are asked one after the other until one answers, or all of them where each has to know;
-brokers one by one.
+They have deadlines, and the answers' codes are checked; the connections sign them. Knows no request
+code. Name servers are asked one after the other until one answers, or all of them where each has to
+know; brokers one by one.
 """
 
 import asyncio
@@ -18,7 +18,6 @@ from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
-from mqcore.remoting.signing import Credentials, signed
 
 _Result = TypeVar("_Result")
 
@@ -37,17 +36,20 @@ class Transport:
         self,
         remote: Client,
         namesrv: str | Iterable[str] | None,
-        credentials: Credentials | None,
         timeout_s: float,
     ) -> None:
         """Takes what it works with.
+
+        Args:
+            remote: The connections; it signs for whoever it was made for.
+            namesrv: Name servers.
+            timeout_s: The deadline of a question.
 
         Raises:
             AddressError: A name server's address is none.
         """
         names = namesrv if namesrv is None or isinstance(namesrv, str) else list(namesrv)
         self._remote = remote
-        self._credentials = credentials
         self._name_servers = NameServers(remote, addresses_of(names), is_reporting=False)
         self.timeout_s = timeout_s
         self._is_closed = False
@@ -86,11 +88,8 @@ class Transport:
         """
         self._check_open()
         of_type("address", address, str)
-        fields = dict(ext or {})
-        if self._credentials is not None:
-            fields = signed(self._credentials, fields, body)
         answer = await self._remote.call(
-            address, code, fields, body, timeout_s=timeout_s or self.timeout_s
+            address, code, ext, body, timeout_s=timeout_s or self.timeout_s
         )
         return expect(answer, address, *fine)
 

@@ -20,7 +20,7 @@ class IdentityOptions(TypedDict, total=False):
     """Who a client is."""
 
     credentials: Credentials | None
-    """Who we are to brokers that ask. Default: None."""
+    """Who we are to servers that ask. Default: None."""
     namespace: str | None
     """Put before topics and groups. Default: None."""
     tls: TlsOption

@@ -22,7 +22,7 @@ class Identity:
     """Who a client is, and whether its connections are encrypted.
 
     Attributes:
-        credentials: Who we are to brokers that ask.
+        credentials: Who we are to servers that ask.
         namespace: Put before topics and groups.
         tls: Speak TLS: True trusts the machine's authorities; files or a context set more.
     """

@@ -49,7 +49,6 @@ from mqcore.native import Command
 from mqcore.remoting.client import Client
 from mqcore.remoting.dispatch import Dispatcher
 from mqcore.remoting.request_codes import RequestCode
-from mqcore.remoting.signing import signed
 
 __all__ = ["HEARTBEAT_TIMEOUT_S", "PYTHON", "Instance", "TlsOption", "tls_context"]
 
@@ -73,7 +72,7 @@ class Instance:
         remote: The connections, by address.
         name_servers: Who is asked for routes.
         routes: What they returned.
-        credentials: Who we are to brokers that ask, or None.
+        credentials: Who we are to servers that ask, or None.
         default_queues: Queues of a topic that the broker makes at the first send.
         broker_versions: The version that each broker's last heartbeat answer had, by address.
         pushed: The requests that brokers send, and who serves them.
@@ -114,6 +113,7 @@ class Instance:
             limits=settings.limits,
             language=PYTHON,
             tls=self.tls,
+            credentials=settings.credentials,
             connect_timeout_s=settings.connect_timeout_s,
         )
         self.name_servers = NameServers(self.remote, addresses)
@@ -351,7 +351,7 @@ class Instance:
         *,
         timeout_s: float | None = None,
     ) -> Command:
-        """Sends a signed request to a broker and returns its answer, whatever its code.
+        """Sends a request to a broker and returns its answer, whatever its code.
 
         Raises:
             RemotingError: There was no answer; its classes give the reason.
@@ -359,7 +359,7 @@ class Instance:
         return await self.remote.call(
             address,
             code,
-            self.signed(ext, body),
+            ext,
             body,
             timeout_s=self.call_timeout_s if timeout_s is None else timeout_s,
         )
@@ -371,19 +371,12 @@ class Instance:
         ext: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> None:
-        """Sends a signed request that has no answer.
+        """Sends a request that has no answer.
 
         Raises:
             RemotingError: There is no connection, or no space on it.
         """
-        await self.remote.oneway(
-            address, code, self.signed(ext, body), body, timeout_s=self.call_timeout_s
-        )
-
-    def signed(self, ext: Mapping[str, str] | None, body: bytes) -> Mapping[str, str]:
-        """Returns a header's fields as brokers that ask for a signature want them."""
-        fields = ext if ext is not None else {}
-        return fields if self.credentials is None else signed(self.credentials, fields, body)
+        await self.remote.oneway(address, code, ext, body, timeout_s=self.call_timeout_s)
 
     # Heartbeats.
 

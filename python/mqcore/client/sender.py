@@ -334,15 +334,8 @@ class Sender:
             values = send_values(outgoing, queue, self.group, instance.default_queues)
             return opaque, self.forms[outgoing.code].encode(opaque, values, outgoing.body, flag)
         fields = send_fields(outgoing, queue, self.group, instance.default_queues)
-        command = Command(
-            outgoing.code,
-            ext=dict(instance.signed(fields, outgoing.body)),
-            body=outgoing.body,
-            opaque=opaque,
-            flag=flag,
-            language=instance.remote.hub.language,
-            version=instance.remote.hub.version,
-        )
+        hub = instance.remote.hub
+        command = hub.request(outgoing.code, opaque, flag, fields, outgoing.body)
         return opaque, command.encode()
 
     async def _watched(

@@ -312,8 +312,7 @@ class TransactionProducer(Producer):
             _log.exception("the check callback failed for %s", message.message_id)
             state = TransactionState.UNKNOWN
         fields = checked_fields(request, message, group=self.sender.group, state=state)
-        signed = self.instance.signed(fields, b"")
-        await request.link.oneway(RequestCode.END_TRANSACTION, signed)
+        await request.link.oneway(RequestCode.END_TRANSACTION, fields)
         if message.properties.get(TRACE_ON) != "false":
             # Brokers of 4.9 leave it out (`MixAll.DEFAULT_TRACE_REGION_ID`).
             region = message.properties.get(MSG_REGION) or "DefaultRegion"

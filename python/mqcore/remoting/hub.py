@@ -5,7 +5,7 @@ Lives on one event loop. Opens nothing and closes nothing by itself.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Request, failu
 from mqcore.remoting.frames import Frames
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
+from mqcore.remoting.signing import Credentials, signed
 from mqcore.remoting.throttle import Throttle
 
 if TYPE_CHECKING:
     from mqcore.remoting.principals import PrincipalRules
-    from mqcore.remoting.signing import Credentials
 
 __all__ = ["Hub", "LinkEvents"]
 
@@ -125,6 +125,33 @@ class Hub:
         self._held_bytes = 0
         self._is_deaf = False
         self._emptied: asyncio.Future[None] | None = None
+
+    def request(
+        self, code: int, opaque: int, flag: int, ext: Mapping[str, str] | None, body: bytes
+    ) -> Command:
+        """Returns a request of ours as it is sent: signed, where we have credentials.
+
+        What is changed afterwards is not covered by the signature.
+
+        Args:
+            code: What is asked for.
+            opaque: Its number, from `next_opaque`.
+            flag: 2 for one that wants no answer, else 0.
+            ext: The header's fields.
+            body: The body, compressed already where it is to be.
+        """
+        fields = dict(ext) if ext else {}
+        if self.credentials is not None:
+            fields = signed(self.credentials, fields, body)
+        return Command(
+            code=int(code),
+            opaque=opaque,
+            flag=flag,
+            language=self.language,
+            version=self.version,
+            ext=fields,
+            body=body,
+        )
 
     def listen(self, events: LinkEvents) -> None:
         """Adds a listener; it hears of connections made from now on."""

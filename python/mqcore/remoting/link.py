@@ -20,7 +20,6 @@ from mqcore.remoting.frames import Frames
 from mqcore.remoting.gates import ReadGate, WriteGate
 from mqcore.remoting.request_codes import code_name
 from mqcore.remoting.request_queue import Answer, RequestBounds, RequestQueue
-from mqcore.remoting.signing import Credentials, signed
 from mqcore.remoting.stream import ByteStream
 
 __all__ = ["Asked", "Link", "LinkHub"]
@@ -62,7 +61,6 @@ class LinkHub(RequestBounds, Protocol):
 
     version: int
     language: int
-    credentials: Credentials | None
     frames: Frames["Link"]
 
     def next_opaque(self) -> int:
@@ -76,6 +74,11 @@ class LinkHub(RequestBounds, Protocol):
 
     def notify(self, event: str, link: "Link", *facts: object) -> None:
         """Notifies every listener of an event."""
+
+    def request(
+        self, code: int, opaque: int, flag: int, ext: Mapping[str, str] | None, body: bytes
+    ) -> Command:
+        """Returns a request of ours as it is sent: signed, where we have credentials."""
 
     def start(self, link: "Link", command: Command) -> Answer | Awaitable[Answer]:
         """Begins a request of the peer; returns its answer, or what to await for it."""
@@ -376,7 +379,7 @@ class Link:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._writing.until_writable()
-                self.send(self._request(code, opaque, 0, ext, body))
+                self.send(self.hub.request(code, opaque, 0, ext, body))
                 return await future
         except TimeoutError as error:
             raise CallTimeoutError(
@@ -406,7 +409,7 @@ class Link:
 
     def notify(self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"") -> None:
         """Sends a request that has no answer, now or never."""
-        self.send(self._request(code, self.hub.next_opaque(), _ONEWAY, ext, body))
+        self.send(self.hub.request(code, self.hub.next_opaque(), _ONEWAY, ext, body))
 
     def hold_reading(self, why: str) -> None:
         """Stops reading from the peer, until every reason to is gone.
@@ -443,22 +446,6 @@ class Link:
     def frame_age_s(self, now_s: float) -> float:
         """Returns for how long a frame has been incomplete; 0 without one."""
         return self._stream.frame_age_s(now_s)
-
-    def _request(
-        self, code: int, opaque: int, flag: int, ext: Mapping[str, str] | None, body: bytes
-    ) -> Command:
-        fields = dict(ext) if ext else {}
-        if self.hub.credentials is not None:
-            fields = signed(self.hub.credentials, fields, body)
-        return Command(
-            code=int(code),
-            opaque=opaque,
-            flag=flag,
-            language=self.hub.language,
-            version=self.hub.version,
-            ext=fields,
-            body=body,
-        )
 
 
 def _address_of(name: object) -> tuple[str, str]:

@@ -20,7 +20,7 @@ SIGNING_FIELDS = frozenset({_ACCESS_KEY, _SIGNATURE, _SECURITY_TOKEN, "OnsChanne
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who we are to brokers that ask.
+    """Who we are to servers that ask.
 
     Attributes:
         access_key: The account.

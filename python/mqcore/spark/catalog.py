@@ -46,7 +46,7 @@ def topics(
     Args:
         spark: The session.
         namesrv: Name servers; the setting `spark.mqcore.namesrv` when not given.
-        credentials: Who we are to brokers that ask.
+        credentials: Who we are to servers that ask.
         system: With the servers' own topics and those of retries and dead letters.
 
     Raises:
@@ -75,7 +75,7 @@ def lag(
         group: Which.
         topic: Only this topic.
         namesrv: Name servers; the setting `spark.mqcore.namesrv` when not given.
-        credentials: Who we are to brokers that ask.
+        credentials: Who we are to servers that ask.
 
     Raises:
         SparkError: No name servers are known.

@@ -51,7 +51,7 @@ class Admin:
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence. None:
                 those of `MQCORE_NAMESRV` or `NAMESRV_ADDR`, else 127.0.0.1:9876.
-            credentials: Who we are to brokers that ask.
+            credentials: Who we are to servers that ask.
             tls: Speak TLS.
             timeout_s: The deadline of each question.
 

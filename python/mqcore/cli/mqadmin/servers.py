@@ -40,8 +40,8 @@ class Servers:
             AddressError: A name server's address is none.
         """
         self.name_servers = addresses_of(cluster.namesrv)
-        remote = Client(tls=tls_context(cluster.tls))
-        self._transport = Transport(remote, cluster.namesrv, cluster.credentials, cluster.timeout_s)
+        remote = Client(tls=tls_context(cluster.tls), credentials=cluster.credentials)
+        self._transport = Transport(remote, cluster.namesrv, cluster.timeout_s)
         self.messages = Messages(self._transport)
 
     async def __aenter__(self) -> Self:

@@ -189,10 +189,6 @@ class TopicClient:
         """Runs a coroutine on the loop and returns what it returns."""
         return self._thread.run(work)
 
-    def signed(self, fields: dict[str, str]) -> dict[str, str]:
-        """Returns the fields of a request without a body, signed where brokers ask for it."""
-        return dict(self.producer.instance.signed(fields, b""))
-
     def run_soon(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs something on the loop; whoever gave it looks after its end."""
         self._thread.check_usable()

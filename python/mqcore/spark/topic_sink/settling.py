@@ -206,8 +206,7 @@ class Settling:
 
     async def _ask(self, link: Link, fields: dict[str, str]) -> None:
         timeout_s = self._options.request_timeout_ms / _MS_PER_S
-        signed = self._client.signed(fields)
-        answer = await link.call(RequestCode.END_TRANSACTION, signed, timeout_s=timeout_s)
+        answer = await link.call(RequestCode.END_TRANSACTION, fields, timeout_s=timeout_s)
         if answer.code not in STATUS_OF_CODE:
             remark = answer.remark or ""
             raise ResponseError(

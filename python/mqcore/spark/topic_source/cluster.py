@@ -130,12 +130,10 @@ class Cluster:
 
     # Ways to ask.
 
-    def request(
-        self, code: int, ext: Mapping[str, str], body: bytes = b"", *, is_signed: bool = True
-    ) -> tuple[int, bytes]:
-        """Returns the number and the frame of a request."""
+    def request(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> tuple[int, bytes]:
+        """Returns the number and the frame of a request, signed where there are credentials."""
         fields = dict(ext)
-        if is_signed and self._credentials is not None:
+        if self._credentials is not None:
             fields = signed(self._credentials, fields, body)
         opaque = next(self._opaques)
         command = Command(
@@ -187,7 +185,7 @@ class Cluster:
         causes: dict[str, MQError] = {}
         for left in range(self.access.retries, -1, -1):
             for address in self._name_servers:
-                opaque, frame = self.request(code, ext, is_signed=False)
+                opaque, frame = self.request(code, ext)
                 try:
                     answer = self._pool.exchange(
                         address, opaque, frame, self.access.timeout_s, code

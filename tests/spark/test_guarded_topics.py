@@ -1,0 +1,74 @@
+"""Source and sink against a name server and a broker that both ask for signatures."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from access_control import ROOT
+from guarded_cluster import APP, GuardedCluster, guarded_cluster
+from interop.patience import eventually
+from mqcore import Admin
+from mqcore.errors import NoRouteError
+
+_TOPIC = "orders"
+_EXACT = {"delivery": "exactly-once"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster]:
+    directory = tmp_path_factory.mktemp("guarded")
+    entries = ("Topic:orders*", "Pub,Sub,Get"), ("Group:*", "Sub,Get,Update")
+    with guarded_cluster(directory, *entries) as made:
+        with Admin(made.namesrv, credentials=ROOT) as admin:
+            admin.topics.create(_TOPIC, queues=2)
+
+            def is_routed() -> bool:
+                try:
+                    return bool(admin.topics.route(_TOPIC).brokers)
+                except NoRouteError:
+                    return False
+
+            assert eventually(is_routed, bool)
+        yield made
+
+
+def keys(cluster: GuardedCluster) -> dict[str, str]:
+    return {
+        "namesrv": cluster.namesrv,
+        "topic": _TOPIC,
+        "accessKey": APP.access_key,
+        "secretKey": APP.secret_key,
+    }
+
+
+def test_rows_are_written_and_read_by_who_signs(
+    spark: SparkSession, cluster: GuardedCluster, tmp_path: Path
+) -> None:
+    rows = spark.range(0, 100, 1, 2).selectExpr("cast(id as string) AS body")
+    rows.write.format("mqcore").options(**keys(cluster)).mode("append").save()
+    rows.write.format("mqcore").options(**keys(cluster), **_EXACT, runId="one").mode(
+        "append"
+    ).save()
+    found = spark.read.format("mqcore").options(**keys(cluster)).load()
+    bodies = sorted(int(row.body) for row in found.select("body").collect())
+    assert bodies == sorted([*range(100), *range(100)])
+    query = (
+        spark.readStream.format("mqcore")
+        .options(**keys(cluster), startingOffsets="earliest")
+        .load()
+        .writeStream.format("memory")
+        .queryName("guarded")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(60)
+    assert spark.sql("SELECT * FROM guarded").count() == 200
+
+
+def test_who_signs_nothing_is_refused(spark: SparkSession, cluster: GuardedCluster) -> None:
+    options = {"namesrv": cluster.namesrv, "topic": _TOPIC, "retries": "0"}
+    with pytest.raises(Exception, match="username cannot be null"):
+        spark.read.format("mqcore").options(**options).load().collect()
