@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::args::Aim;
 use crate::failure::{Failure, Outcome};
+use crate::signed::Signer;
 
 /// What an administrator waits for an answer, as `mqadmin` does.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,13 +26,14 @@ const GET_ROUTEINFO_BY_TOPIC: i32 = 105;
 /// A connection for one question at a time.
 pub(crate) struct AdminConnection {
     address: SocketAddr,
+    signer: Option<Signer>,
     socket: TcpStream,
     reader: FrameReader,
     opaque: i32,
 }
 
 impl AdminConnection {
-    pub(crate) fn at(address: SocketAddr) -> Outcome<Self> {
+    pub(crate) fn at(address: SocketAddr, signer: Option<Signer>) -> Outcome<Self> {
         let failed = |error| Failure::Socket {
             what: "connecting to",
             address,
@@ -46,6 +48,7 @@ impl AdminConnection {
         set.map_err(failed)?;
         Ok(Self {
             address,
+            signer,
             socket,
             reader: FrameReader::default(),
             opaque: 0,
@@ -61,7 +64,7 @@ impl AdminConnection {
     ) -> Outcome<Command> {
         self.opaque += 1;
         let pairs = fields.iter();
-        let request = Command {
+        let mut request = Command {
             code,
             version: VERSION_DEFAULT,
             opaque: self.opaque,
@@ -70,6 +73,9 @@ impl AdminConnection {
                 .collect(),
             ..Command::default()
         };
+        if let Some(signer) = &self.signer {
+            signer.sign_command(&mut request);
+        }
         let bytes = request
             .encode()
             .map_err(|error| Failure::Message(error.to_string()))?;
@@ -150,11 +156,11 @@ pub(crate) fn broker(common: &Aim) -> Outcome<SocketAddr> {
     let address = match common.broker {
         Some(address) => address,
         // A topic that is to be created has no route yet: that of the template leads to a broker.
-        None if common.create => route(common.namesrv, "TBW102")?,
-        None => route(common.namesrv, topics.first().unwrap_or(&common.topic))?,
+        None if common.create => route(common, "TBW102")?,
+        None => route(common, topics.first().unwrap_or(&common.topic))?,
     };
     if common.create {
-        let mut admin = AdminConnection::at(address)?;
+        let mut admin = AdminConnection::at(address, common.signer())?;
         for topic in &topics {
             admin.create_topic(topic, common.queues)?;
         }
@@ -163,12 +169,16 @@ pub(crate) fn broker(common: &Aim) -> Outcome<SocketAddr> {
 }
 
 /// Asks a name server for the master of a topic.
-fn route(namesrv: SocketAddr, topic: &str) -> Outcome<SocketAddr> {
+fn route(common: &Aim, topic: &str) -> Outcome<SocketAddr> {
     let fields = [
         ("topic", topic.to_owned()),
         ("acceptStandardJsonOnly", "true".to_owned()),
     ];
-    let answer = AdminConnection::at(namesrv)?.ask("a route", GET_ROUTEINFO_BY_TOPIC, &fields)?;
+    let answer = AdminConnection::at(common.namesrv, common.signer())?.ask(
+        "a route",
+        GET_ROUTEINFO_BY_TOPIC,
+        &fields,
+    )?;
     master(&answer.body).ok_or_else(|| Failure::NoBroker {
         topic: topic.to_owned(),
     })

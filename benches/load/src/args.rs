@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mqcore_wire::Serialization;
 
+use crate::signed::Signer;
+
 /// Loads a broker of RocketMQ's remoting protocol and prints one JSON object with what it saw.
 #[derive(Debug, Parser)]
 #[command(name = "mqcore-load", version)]
@@ -89,6 +91,12 @@ pub(crate) struct Aim {
     /// Speak TLS on the loading connections; the certificate is not checked.
     #[arg(long)]
     pub(crate) tls: bool,
+    /// User that signs every request, where access control is on.
+    #[arg(long, requires = "secret_key")]
+    pub(crate) access_key: Option<String>,
+    /// Its secret.
+    #[arg(long, requires = "access_key")]
+    pub(crate) secret_key: Option<String>,
     /// Process whose processor time is reported.
     #[arg(long)]
     pub(crate) pid: Option<u32>,
@@ -98,6 +106,12 @@ pub(crate) struct Aim {
 }
 
 impl Aim {
+    /// Who signs, where somebody does.
+    pub(crate) fn signer(&self) -> Option<Signer> {
+        let (user, secret) = (self.access_key.as_ref()?, self.secret_key.as_ref()?);
+        Some(Signer::of(user, secret))
+    }
+
     /// Names of the topics.
     pub(crate) fn topic_names(&self) -> Vec<String> {
         if self.topics == 1 {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::Token;
 use mqcore_record::peek_total_len;
-use mqcore_wire::command::{FrameWriter, VERSION_DEFAULT};
+use mqcore_wire::command::VERSION_DEFAULT;
 use mqcore_wire::{CommandRef, Head, WireError};
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use crate::admin::{self, AdminConnection};
 use crate::args::Consume;
 use crate::failure::{Failure, Outcome};
 use crate::link::{Link, Lost};
+use crate::signed::{SignedWriter, Signer};
 use crate::tally::Tally;
 use crate::waiter::Waiter;
 
@@ -55,6 +56,7 @@ struct Run<'a> {
     args: &'a Consume,
     topics: Vec<String>,
     version: i64,
+    signer: Option<Signer>,
     readers: Vec<Reader>,
     tally: Tally,
 }
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &Consume) -> Outcome<Value> {
     let address = admin::broker(common)?;
     let topics = common.topic_names();
     let mut queues = Vec::new();
-    let mut admin = AdminConnection::at(address)?;
+    let mut admin = AdminConnection::at(address, common.signer())?;
     let asked = Instant::now();
     for (topic, name) in topics.iter().enumerate() {
         for queue_id in 0..common.queues {
@@ -100,6 +102,7 @@ pub(crate) fn run(args: &Consume) -> Outcome<Value> {
         args,
         topics,
         version: since_epoch.map_or(0, |since| since.as_millis() as i64),
+        signer: common.signer(),
         readers,
         tally: Tally::new(measured_from, common.pid, common.progress)?,
     };
@@ -191,7 +194,7 @@ impl Run<'_> {
             ..Head::default()
         };
         let mut write = || -> Result<(), WireError> {
-            let mut frame = FrameWriter::begin(&mut reader.link.out, &head)?;
+            let mut frame = SignedWriter::begin(&mut reader.link.out, &head, self.signer.as_ref())?;
             frame.text("consumerGroup", &self.args.group)?;
             frame.text("topic", topic)?;
             frame.number("queueId", i64::from(reading.queue_id))?;

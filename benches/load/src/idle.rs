@@ -12,6 +12,7 @@ use crate::admin;
 use crate::args::Idle;
 use crate::failure::{Failure, Outcome};
 use crate::link::{Link, Lost};
+use crate::signed::Signer;
 use crate::tally::Tally;
 use crate::waiter::Waiter;
 
@@ -26,19 +27,22 @@ struct Beating {
 }
 
 /// The heartbeat of a producer with a name of its own.
-fn heartbeat(number: usize) -> Outcome<Vec<u8>> {
+fn heartbeat(number: usize, signer: Option<&Signer>) -> Outcome<Vec<u8>> {
     let body = json!({
         "clientID": format!("mqcore-load@{number}"),
         "consumerDataSet": [],
         "producerDataSet": [{"groupName": "mqcore-load"}],
     });
-    let command = Command {
+    let mut command = Command {
         code: HEART_BEAT,
         version: VERSION_DEFAULT,
         opaque: 1,
         body: body.to_string().into_bytes(),
         ..Command::default()
     };
+    if let Some(signer) = signer {
+        signer.sign_command(&mut command);
+    }
     let frame = command.encode();
     frame.map_err(|error| Failure::Message(error.to_string()))
 }
@@ -48,6 +52,7 @@ pub(crate) fn run(args: &Idle) -> Outcome<Value> {
     let common = &args.common;
     let address = admin::broker(common)?;
     let mut waiter = Waiter::new()?;
+    let signer = common.signer();
     let start = Instant::now();
     let mut beating = Vec::new();
     for number in 0..common.connections as usize {
@@ -82,7 +87,7 @@ pub(crate) fn run(args: &Idle) -> Outcome<Value> {
         while let Some((at, number)) = due.front().copied().filter(|(at, _)| *at <= now) {
             due.pop_front();
             due.push_back((at + interval, number));
-            let frame = heartbeat(number)?;
+            let frame = heartbeat(number, signer.as_ref())?;
             beat(beating.get_mut(number), &frame, now, &mut tally);
         }
         let next = due.front().map_or(ends_at, |(at, _)| (*at).min(ends_at));

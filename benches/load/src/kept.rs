@@ -50,7 +50,7 @@ impl Kept {
 
 /// Next offsets of all queues together.
 fn held(aim: &Aim, address: SocketAddr) -> Outcome<i64> {
-    let mut admin = AdminConnection::at(address)?;
+    let mut admin = AdminConnection::at(address, aim.signer())?;
     let mut sum = 0;
     for topic in aim.topic_names() {
         for queue_id in 0..aim.queues {

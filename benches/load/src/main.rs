@@ -24,6 +24,7 @@ mod pop;
 mod processor;
 mod produce;
 mod requests;
+mod signed;
 mod sink;
 mod tally;
 mod tls;

@@ -1,9 +1,12 @@
 //! A send request whose header is written once: what changes from message to message has a fixed
 //! width and is put in place, so that the generator costs little beside the broker it loads.
 
+use mqcore_access::signature::SIGNATURE;
 use mqcore_record::properties::{KEYS, PGROUP, TRAN_MSG, UNIQ_KEY, WAIT};
 use mqcore_wire::command::{FrameWriter, VERSION_DEFAULT};
 use mqcore_wire::{Head, Serialization, WireError};
+
+use crate::signed::{SIGNATURE_LEN, Signer};
 
 /// The producer group.
 pub(crate) const GROUP: &str = "mqcore-load";
@@ -17,6 +20,8 @@ const KEY_MARK: &str = "KKKKKKKKKK";
 const UNIQ_DIGITS: usize = 16;
 /// Placeholder of a unique key's number until it is put in.
 const UNIQ_MARK: &str = "UUUUUUUUUUUUUUUU";
+/// Placeholder of a signature until it is put in.
+const SIGNATURE_MARK: &str = "SSSSSSSSSSSSSSSSSSSSSSSSSSSS";
 /// Without meaning: what a unique key begins with, as long as those of the Java client.
 const UNIQ_PREFIX: &str = "7F00000100010000";
 /// Bytes of a frame before its header.
@@ -48,7 +53,20 @@ pub(crate) struct Outline {
     opaque_at: usize,
     key_at: Option<usize>,
     uniq_at: Option<usize>,
+    signed: Option<Signed>,
 }
+
+/// What the signature of a request is made of, and where it is put.
+#[derive(Debug)]
+struct Signed {
+    signer: Signer,
+    /// All fields but the signature.
+    fields: Vec<(String, String)>,
+    at: usize,
+}
+
+/// The field with the properties.
+const PROPERTIES: &str = "i";
 
 /// Properties with marks where numbers are to be put in.
 pub(crate) fn properties(marks: Marks) -> String {
@@ -108,7 +126,7 @@ impl Outline {
         marks: Marks,
         is_batch: bool,
         born_timestamp_ms: i64,
-        serialization: Serialization,
+        (serialization, signer): (Serialization, Option<Signer>),
     ) -> Result<Self, WireError> {
         let head = Head {
             code: if is_batch {
@@ -122,23 +140,34 @@ impl Outline {
             ..Head::default()
         };
         let mut bytes = Vec::new();
-        let mut writer = FrameWriter::begin(&mut bytes, &head)?;
-        writer.text("a", GROUP)?;
-        writer.text("b", topic)?;
-        writer.text("c", "TBW102")?;
-        writer.number("d", 4)?;
-        writer.number("e", i64::from(queue_id))?;
-        writer.number("f", 0)?;
-        writer.number("g", born_timestamp_ms)?;
-        writer.number("h", 0)?;
-        if is_batch {
-            writer.text("i", &format!("{WAIT}\u{1}true\u{2}"))?;
+        let properties = if is_batch {
+            format!("{WAIT}\u{1}true\u{2}")
         } else {
-            writer.text("i", &properties(marks))?;
+            properties(marks)
+        };
+        let texts = [
+            ("a", GROUP),
+            ("b", topic),
+            ("c", "TBW102"),
+            ("d", "4"),
+            ("e", &queue_id.to_string()),
+            ("f", "0"),
+            ("g", &born_timestamp_ms.to_string()),
+            ("h", "0"),
+            (PROPERTIES, &properties),
+            ("j", "0"),
+            ("k", "false"),
+            ("m", if is_batch { "true" } else { "false" }),
+        ];
+        let mut fields: Vec<_> = texts.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec();
+        fields.extend(signer.as_ref().map(Signer::field));
+        let mut writer = FrameWriter::begin(&mut bytes, &head)?;
+        for (name, value) in &fields {
+            writer.text(name, value)?;
         }
-        writer.number("j", 0)?;
-        writer.text("k", "false")?;
-        writer.text("m", if is_batch { "true" } else { "false" })?;
+        if signer.is_some() {
+            writer.text(SIGNATURE, SIGNATURE_MARK)?;
+        }
         writer.finish(&[])?;
         let opaque = match serialization {
             Serialization::Binary => Some(BINARY_OPAQUE_AT),
@@ -150,6 +179,10 @@ impl Outline {
             }
         };
         let (key_at, uniq_at) = marks_in(&bytes);
+        let signature_at = position_of(&bytes, SIGNATURE_MARK.as_bytes());
+        let signed = signer
+            .zip(signature_at)
+            .map(|(signer, at)| Signed { signer, fields, at });
         Ok(Self {
             // The member is there: it was just written.
             opaque_at: opaque.unwrap_or(bytes.len()),
@@ -157,7 +190,19 @@ impl Outline {
             serialization,
             key_at,
             uniq_at,
+            signed,
         })
+    }
+
+    /// Signs once and for all, where all messages have this body and no number: a signature covers
+    /// neither the opaque nor a time.
+    pub(crate) fn seal(&mut self, body: &[u8]) {
+        if self.key_at.is_none()
+            && self.uniq_at.is_none()
+            && let Some(signed) = self.signed.take()
+        {
+            signed.put(&mut self.bytes, 0, body);
+        }
     }
 
     /// Writes the request of a message at the end of `out`.
@@ -191,11 +236,33 @@ impl Outline {
             }
         }
         put_numbers(frame, self.key_at, self.uniq_at, number);
+        if let Some(signed) = &self.signed {
+            signed.put(frame, number, body);
+        }
+    }
+}
+
+impl Signed {
+    /// Puts the signature of a message into its frame.
+    fn put(&self, frame: &mut [u8], number: u64, body: &[u8]) {
+        let mut fields = self.fields.clone();
+        for (_name, text) in fields.iter_mut().filter(|(name, _)| name == PROPERTIES) {
+            let mut bytes = std::mem::take(text).into_bytes();
+            let (key_at, uniq_at) = marks_in(&bytes);
+            put_numbers(&mut bytes, key_at, uniq_at, number);
+            // Digits in place of letters: it is text still.
+            *text = String::from_utf8(bytes).unwrap_or_default();
+        }
+        let signature = self.signer.sign(&fields, body);
+        if let Some(field) = frame.get_mut(self.at..self.at + SIGNATURE_LEN) {
+            field.copy_from_slice(signature.as_bytes());
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use mqcore_access::signature::Key;
     use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Split, split};
 
     use super::*;
@@ -208,7 +275,8 @@ mod tests {
                 has_uniq_keys: true,
                 is_half: false,
             };
-            let outline = Outline::send("T", 3, marks, false, 1_700_000_000_000, serialization);
+            let form = (serialization, None);
+            let outline = Outline::send("T", 3, marks, false, 1_700_000_000_000, form);
             let mut out = vec![7];
             outline.unwrap().write(&mut out, 42, 255, b"body");
             let Ok(Split::Frame(frame)) = split(&out[1..], FRAME_BYTES_MAX) else {
@@ -221,6 +289,32 @@ mod tests {
             assert_eq!(command.fields.value("e"), Some("3"));
             let expected = "KEYS\u{1}0000000255\u{2}UNIQ_KEY\u{1}7F0000010001000000000000000000FF\u{2}WAIT\u{1}true\u{2}";
             assert_eq!(command.fields.value("i"), Some(expected));
+        }
+    }
+    #[test]
+    fn a_signed_outline_has_the_signature_of_each_message() {
+        for (has_keys, is_sealed) in [(true, false), (false, false), (false, true)] {
+            let marks = Marks {
+                has_keys,
+                has_uniq_keys: has_keys,
+                is_half: false,
+            };
+            let form = (Serialization::Json, Some(Signer::of("AK", "SK12345678")));
+            let mut outline = Outline::send("T", 3, marks, false, 7, form).unwrap();
+            if is_sealed {
+                outline.seal(b"body");
+            }
+            for number in [1, 255] {
+                let mut out = Vec::new();
+                outline.write(&mut out, 42, number, b"body");
+                let Ok(Split::Frame(frame)) = split(&out, FRAME_BYTES_MAX) else {
+                    panic!("a frame");
+                };
+                let command = CommandRef::decode(&frame).unwrap();
+                assert_eq!(command.fields.value("AccessKey"), Some("AK"));
+                let key = Key::of("SK12345678");
+                assert!(key.has_signed(command.fields.as_slice(), command.body, command.version));
+            }
         }
     }
 }

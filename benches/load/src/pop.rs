@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use mqcore_record::{Found, head as record};
-use mqcore_wire::command::{FrameWriter, VERSION_DEFAULT};
+use mqcore_wire::command::VERSION_DEFAULT;
 use mqcore_wire::{CommandRef, Head};
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use crate::closed;
 use crate::failure::{Failure, Outcome};
 use crate::link::{Link, Lost};
 use crate::outline::OPAQUE_BASE;
+use crate::signed::{SignedWriter, Signer};
 use crate::tally::Tally;
 use crate::waiter::Waiter;
 
@@ -50,6 +51,7 @@ struct FastPath {
 struct Run<'a> {
     args: &'a Pop,
     topics: Vec<String>,
+    signer: Option<Signer>,
     fast_paths: Vec<FastPath>,
     tally: Tally,
     next: usize,
@@ -84,6 +86,7 @@ pub(crate) fn run(args: &Pop) -> Outcome<Value> {
     let mut run = Run {
         args,
         topics: common.topic_names(),
+        signer: common.signer(),
         fast_paths,
         tally: Tally::new(measured_from, common.pid, common.progress)?,
         next: 0,
@@ -229,7 +232,7 @@ impl Run<'_> {
         if let Some(slot) = fast_path.slots.get_mut(slot) {
             slot.began = Instant::now();
         }
-        let mut frame = FrameWriter::begin(&mut fast_path.link.out, &head)?;
+        let mut frame = SignedWriter::begin(&mut fast_path.link.out, &head, self.signer.as_ref())?;
         frame.text("consumerGroup", &self.args.group)?;
         frame.text("topic", topic)?;
         frame.number("queueId", -1)?;
@@ -251,7 +254,7 @@ impl Run<'_> {
         let Some(fast_path) = self.fast_paths.get_mut(at) else {
             return Ok(());
         };
-        let mut frame = FrameWriter::begin(&mut fast_path.link.out, &head)?;
+        let mut frame = SignedWriter::begin(&mut fast_path.link.out, &head, self.signer.as_ref())?;
         frame.text("consumerGroup", &self.args.group)?;
         frame.text("topic", &message.topic)?;
         frame.number("queueId", message.queue_id)?;

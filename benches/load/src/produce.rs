@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Produce) -> Outcome<Value> {
         None => Bodies::of_len(args.size),
     };
     let address = admin::broker(common)?;
-    let outlines = outlines(args)?;
+    let outlines = outlines(args, &bodies)?;
     let start = Instant::now();
     let measured_from = start + Duration::from_secs_f64(common.warm_seconds);
     let acks = match &args.acks {

@@ -20,8 +20,13 @@ fn marks(args: &Produce) -> Marks {
 }
 
 /// The requests to each queue of each topic.
-pub(crate) fn outlines(args: &Produce) -> Outcome<Vec<Outline>> {
-    of_queues(&args.common, marks(args), args.batch > 1)
+pub(crate) fn outlines(args: &Produce, bodies: &Bodies) -> Outcome<Vec<Outline>> {
+    let mut outlines = of_queues(&args.common, marks(args), args.batch > 1)?;
+    if let (Bodies::Same(body), 1) = (bodies, args.batch) {
+        // The generator must not take what the broker needs: it signs what is sent again and again once.
+        outlines.iter_mut().for_each(|outline| outline.seal(body));
+    }
+    Ok(outlines)
 }
 
 /// The half messages for each queue of each topic.
@@ -38,11 +43,19 @@ fn of_queues(common: &Aim, marks: Marks, is_batch: bool) -> Outcome<Vec<Outline>
     let born = SystemTime::now().duration_since(UNIX_EPOCH);
     let born_ms = born.map_or(0, |since| since.as_millis() as i64);
     let header = common.header.into();
+    let signer = common.signer();
     let mut outlines = Vec::new();
     // Neighbours in number go to different topics, and then to different queues.
     for queue_id in 0..common.queues {
         for topic in common.topic_names() {
-            let outline = Outline::send(&topic, queue_id, marks, is_batch, born_ms, header);
+            let outline = Outline::send(
+                &topic,
+                queue_id,
+                marks,
+                is_batch,
+                born_ms,
+                (header, signer.clone()),
+            );
             outlines.push(outline.map_err(|error| Failure::Message(error.to_string()))?);
         }
     }

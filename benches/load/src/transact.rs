@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use mqcore_record::sys_flag::COMMIT;
-use mqcore_wire::command::{FrameWriter, VERSION_DEFAULT};
+use mqcore_wire::command::VERSION_DEFAULT;
 use mqcore_wire::{CommandRef, Head, WireError};
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::link::{Link, Lost};
 use crate::outline::{GROUP, OPAQUE_BASE, Outline};
 use crate::requests::halves;
+use crate::signed::{SignedWriter, Signer};
 use crate::tally::Tally;
 use crate::waiter::Waiter;
 
@@ -41,6 +42,7 @@ struct FastPath {
 
 struct Run<'a> {
     common: &'a Aim,
+    signer: Option<Signer>,
     bodies: Bodies,
     outlines: Vec<Outline>,
     fast_paths: Vec<FastPath>,
@@ -60,6 +62,7 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
     let measured_from = Instant::now() + Duration::from_secs_f64(common.warm_seconds);
     let mut run = Run {
         common,
+        signer: common.signer(),
         bodies: Bodies::of_len(args.size),
         outlines: halves(common)?,
         fast_paths,
@@ -163,7 +166,12 @@ impl Run<'_> {
             && let Some(offsets) = offsets
         {
             open.is_ending = true;
-            return end(&mut fast_path.link.out, slot, offsets, self.common);
+            return end(
+                &mut fast_path.link.out,
+                slot,
+                offsets,
+                (self.common, self.signer.as_ref()),
+            );
         }
         self.tally
             .latency(now.saturating_duration_since(open.began));
@@ -187,7 +195,7 @@ fn end(
     out: &mut Vec<u8>,
     slot: u32,
     (offset, physical): (i64, u64),
-    common: &Aim,
+    (common, signer): (&Aim, Option<&Signer>),
 ) -> Result<(), WireError> {
     let head = Head {
         code: END_TRANSACTION,
@@ -196,7 +204,7 @@ fn end(
         serialization: common.header.into(),
         ..Head::default()
     };
-    let mut writer = FrameWriter::begin(out, &head)?;
+    let mut writer = SignedWriter::begin(out, &head, signer)?;
     writer.text("producerGroup", GROUP)?;
     writer.number("tranStateTableOffset", offset)?;
     writer.number("commitLogOffset", physical.cast_signed())?;

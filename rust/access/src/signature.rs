@@ -16,6 +16,7 @@ use std::fmt;
 use base64ct::{Base64, Encoding};
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
+use smallvec::SmallVec;
 use subtle::ConstantTimeEq;
 
 /// The field with the user's name.
@@ -113,39 +114,80 @@ impl Key {
         unsigned: Unsigned,
     ) -> [u8; DIGEST_LEN] {
         let mut mac = self.0.clone();
-        let (mut gathered, mut len) = ([0; GATHERED_MAX], 0);
-        sorted.each_value(unsigned, |value| {
-            let value = value.as_bytes();
-            if value.len() > GATHERED_MAX - len {
-                mac.update(gathered.get(..len).unwrap_or_default());
-                len = 0;
-            }
-            match gathered.get_mut(len..len + value.len()) {
-                Some(free) => {
-                    free.copy_from_slice(value);
-                    len += value.len();
+        let mut gathered = Gathered::new();
+        let mut add = |bytes: &[u8]| {
+            if !gathered.add(bytes) {
+                mac.update(gathered.take());
+                if !gathered.add(bytes) {
+                    mac.update(bytes);
                 }
-                None => mac.update(value),
             }
-        });
-        mac.update(gathered.get(..len).unwrap_or_default());
-        mac.update(body);
+        };
+        sorted.each_value(unsigned, |value| add(value.as_bytes()));
+        add(body);
+        mac.update(gathered.take());
         mac.finalize().into_bytes().into()
     }
 }
 
+/// Short pieces on their way to a digest, put together.
+struct Gathered {
+    bytes: [u8; GATHERED_MAX],
+    len: usize,
+}
+
+impl Gathered {
+    const fn new() -> Self {
+        Self {
+            bytes: [0; GATHERED_MAX],
+            len: 0,
+        }
+    }
+
+    /// Adds a piece; false where there is no place for it.
+    #[inline]
+    fn add(&mut self, piece: &[u8]) -> bool {
+        let end = self.len + piece.len();
+        let Some(free) = self.bytes.get_mut(self.len..end) else {
+            return false;
+        };
+        free.copy_from_slice(piece);
+        self.len = end;
+        true
+    }
+
+    /// Takes all there is.
+    fn take(&mut self) -> &[u8] {
+        let len = std::mem::take(&mut self.len);
+        self.bytes.get(..len).unwrap_or_default()
+    }
+}
+
+/// Fields of a usual request: those of more take memory of their own.
+const FIELDS_USUAL: usize = 24;
+/// Bits of a place in the fields, below the front of a name.
+const PLACE_BITS: u32 = 64;
+
 /// The fields of a header in the order in which they are signed.
 struct Sorted<'a, S> {
     fields: &'a [(S, S)],
-    /// Places in `fields`, each with the first eight bytes of its name.
-    order: Vec<(u64, usize)>,
+    /// The front of a name above its place in `fields`, as one number: most names differ in it, so that
+    /// numbers are compared and not texts.
+    order: SmallVec<[u128; FIELDS_USUAL]>,
+    /// Whether a name may be there twice.
+    may_repeat: bool,
     signature: &'a str,
     has_unique_key: bool,
     has_zone: bool,
 }
 
 /// The first bytes of a name as a number: of ASCII names the lesser one comes first.
+#[inline]
 fn front(name: &[u8]) -> u64 {
+    if let [letter] = name {
+        // The short header of a send.
+        return u64::from(*letter) << (u64::BITS - u8::BITS);
+    }
     if let Some(front) = name.first_chunk::<8>() {
         return u64::from_be_bytes(*front);
     }
@@ -156,6 +198,13 @@ fn front(name: &[u8]) -> u64 {
     u64::from_be_bytes(front)
 }
 
+/// The place in an element of `Sorted::order`.
+#[inline]
+fn place(element: u128) -> usize {
+    // The lower half has nothing but a place.
+    usize::try_from(element & u128::from(u64::MAX)).unwrap_or(usize::MAX)
+}
+
 /// The order of Java's `String`: by UTF-16 code units, which is not that of bytes beyond U+FFFF.
 fn java_order(one: &str, other: &str) -> Ordering {
     one.encode_utf16().cmp(other.encode_utf16())
@@ -163,10 +212,10 @@ fn java_order(one: &str, other: &str) -> Ordering {
 
 impl<'a, S: AsRef<str>> Sorted<'a, S> {
     fn of(fields: &'a [(S, S)]) -> Self {
-        let mut order = Vec::with_capacity(fields.len());
+        let mut order = SmallVec::with_capacity(fields.len());
         let mut signature = "";
         let (mut has_unique_key, mut has_zone, mut is_ascii) = (false, false, true);
-        for (at, (name, value)) in fields.iter().enumerate() {
+        for (at, (name, value)) in (0_u64..).zip(fields) {
             let name = name.as_ref();
             if name == SIGNATURE {
                 signature = value.as_ref();
@@ -177,23 +226,32 @@ impl<'a, S: AsRef<str>> Sorted<'a, S> {
                 has_zone |= ZONE_FIELDS.contains(&name);
             }
             is_ascii &= name.is_ascii();
-            order.push((front(name.as_bytes()), at));
+            let front = u128::from(front(name.as_bytes())) << PLACE_BITS;
+            order.push(front | u128::from(at));
         }
-        let name = |at: usize| fields.get(at).map_or("", |(name, _)| name.as_ref());
-        if is_ascii {
+        order.sort_unstable();
+        let same_front =
+            |pair: &[u128]| matches!(pair, [one, other] if (one ^ other) >> PLACE_BITS == 0);
+        let may_repeat = order.windows(2).any(same_front);
+        let name = |element: u128| {
+            fields
+                .get(place(element))
+                .map_or("", |(name, _)| name.as_ref())
+        };
+        if !is_ascii {
             order.sort_unstable_by(|one, other| {
-                let by_front = one.0.cmp(&other.0);
-                by_front.then_with(|| (name(one.1), one.1).cmp(&(name(other.1), other.1)))
+                let by_name = java_order(name(*one), name(*other));
+                by_name.then_with(|| place(*one).cmp(&place(*other)))
             });
-        } else {
+        } else if may_repeat {
             order.sort_unstable_by(|one, other| {
-                let by_name = java_order(name(one.1), name(other.1));
-                by_name.then_with(|| one.1.cmp(&other.1))
+                (name(*one), place(*one)).cmp(&(name(*other), place(*other)))
             });
         }
         Self {
             fields,
             order,
+            may_repeat: may_repeat || !is_ascii,
             signature,
             has_unique_key,
             has_zone,
@@ -201,15 +259,23 @@ impl<'a, S: AsRef<str>> Sorted<'a, S> {
     }
 
     /// The values that are signed; of a field that occurs twice the last.
+    #[inline]
     fn each_value(&self, unsigned: Unsigned, mut each: impl FnMut(&'a str)) {
-        let field = |found: Option<&(u64, usize)>| found.and_then(|(_, at)| self.fields.get(*at));
+        let field = |at: usize| self.fields.get(place(*self.order.get(at)?));
+        let leaves_out =
+            unsigned.unique_key && self.has_unique_key || unsigned.zone && self.has_zone;
+        if !self.may_repeat && !leaves_out {
+            for (_name, value) in (0..self.order.len()).filter_map(field) {
+                each(value.as_ref());
+            }
+            return;
+        }
         for at in 0..self.order.len() {
-            let Some((name, value)) = field(self.order.get(at)) else {
+            let Some((name, value)) = field(at) else {
                 continue;
             };
             let name = name.as_ref();
-            let is_repeated =
-                field(self.order.get(at + 1)).is_some_and(|(n, _)| n.as_ref() == name);
+            let is_repeated = field(at + 1).is_some_and(|(next, _)| next.as_ref() == name);
             let is_left_out = unsigned.unique_key && name == UNIQUE_KEY_QUERY
                 || unsigned.zone && self.has_zone && ZONE_FIELDS.contains(&name);
             if !is_repeated && !is_left_out {
