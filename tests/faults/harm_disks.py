@@ -21,6 +21,8 @@ _PAUSES_S = (0.5, 2.0, TIMEOUT_S + 1.5)
 # What a slow disk takes longer for each call, of which a sync is several.
 _SLOW_S = (0.02, 0.1, 0.3)
 _LOG = "/commitlog/"
+# That which is appended to, the one made ahead of need, and those within `hotWindowBytes`.
+_MAPPED_FILES = 4
 
 
 def kill(it: Alone, dice: random.Random) -> None:
@@ -51,6 +53,10 @@ def fill_disk(it: Alone, dice: random.Random) -> None:
     it.disk.fill()
     pass_s(dice.choice((3.0, 6.0)))
     must_live(it)
+    # Reads go on.
+    before = len(it.reads)
+    it.read_all()
+    assert len(it.reads) > before
 
 
 def slow_disk(it: Alone, dice: random.Random) -> None:
@@ -93,11 +99,23 @@ def fail_tables(it: Alone, dice: random.Random) -> None:
 
 
 def fail_reads(it: Alone, _: random.Random) -> None:
-    """Reads of the log fail, and what was read is forgotten; then they do not fail any more."""
-    it.disk.fail("READ", _LOG, errno.EIO)
-    it.disk.forget_pages(_LOG)
+    """Reads of old files of the log fail, and nothing of them is cached; then they go again.
+
+    The newest files are mapped: there a failed read is a signal that ends the process.
+    """
+
+    def old_files() -> list[str]:
+        return sorted(each.name for each in (it.store / "commitlog").iterdir())[:-_MAPPED_FILES]
+
+    names = eventually(old_files, bool)
+    assert names, "the log has too few files"
+    for name in names:
+        it.disk.fail("READ", f"{_LOG}{name}", errno.EIO)
+        it.disk.forget_pages(f"{_LOG}{name}")
     it.read_all()
     pass_s(1.0)
+    counts = it.disk.counts()
+    assert counts.get("READ failed", 0) > 0, counts
     must_live(it)
 
 
@@ -111,8 +129,8 @@ def must_complain(it: Alone, what: str) -> None:
     began = len(it.broker.printed())
     failed = eventually(it.disk.counts, lambda counts: counts.get(what, 0) > 0)
     assert failed.get(what, 0) > 0, failed
-    printed = eventually(lambda: it.broker.printed()[began:], lambda text: "os error 5" in text)
-    assert "os error 5" in printed, f"nobody complains: {printed[-2_000:]}"
+    printed = eventually(lambda: it.broker.printed()[began:], lambda text: "errno 5" in text)
+    assert "errno 5" in printed, f"nobody complains: {printed[-2_000:]}"
 
 
 # Bits that go bad.

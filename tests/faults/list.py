@@ -1,7 +1,6 @@
 """The list of faults that the broker must pass, as data; `docs/reliability.md` has what came of it.
 
-Each is made some rounds long under load; `running.py` does so. `MQCORE_FAULTS_ROUNDS=3` multiplies
-the rounds. Knows who does the harm, not how.
+Each is made some rounds long under load; `running.py` does so. Knows who does the harm, not how.
 """
 
 import enum
@@ -79,6 +78,7 @@ class Fault:
         beside: What works beside.
         loses_s: What was acknowledged so long before power is lost may be gone, at the end of each
             queue.
+        keeps_reads: Whether what a consumer was given stays all the same.
         needs_java: Whether the harm is done with official brokers.
         few: Rounds in `make test`, where it is drawn for the sample; 0: too long for that.
     """
@@ -92,6 +92,7 @@ class Fault:
     who: Who = Who.ALONE
     beside: frozenset[With] = frozenset()
     loses_s: float = 0.0
+    keeps_reads: bool = False
     needs_java: bool = False
     few: int = 0
 
@@ -151,6 +152,17 @@ FAULTS: Final = (
         few=2,
     ),
     Fault(
+        "power loss, consumeFlushedOnly",
+        "the same; nothing that a consumer was given is lost, no group is beyond a queue",
+        harm_disks.lose_power,
+        6,
+        {**_ASYNC, "consumeFlushedOnly": "true"},
+        _DISK,
+        loses_s=_FLUSH_S,
+        keeps_reads=True,
+        few=2,
+    ),
+    Fault(
         "full disk",
         "no byte is free for 3 to 6 s; no start afterwards",
         harm_disks.fill_disk,
@@ -197,10 +209,10 @@ FAULTS: Final = (
     ),
     Fault(
         "EIO at read",
-        "reads of the log fail and nothing of it is cached; no start afterwards",
+        "reads of files below `hotWindowBytes` fail, and they are not cached; no start afterwards",
         harm_disks.fail_reads,
         4,
-        {**_ASYNC, "hotWindowBytes": str(1 << 20)},
+        {**_ASYNC, "hotWindowBytes": str(256 << 10), "mappedFileSizeCommitLog": str(256 << 10)},
         _DISK,
         few=1,
     ),

@@ -146,6 +146,9 @@ def _read(answer: Command) -> tuple[Outcome, int | None]:
         return Outcome.ACKNOWLEDGED, int(answer.ext["queueOffset"])
     if answer.code in _STORED:
         return Outcome.STORED, int(answer.ext["queueOffset"])
+    if answer.code == ResponseCode.SERVICE_NOT_AVAILABLE:
+        # Its sync may have failed when it was in the log.
+        return Outcome.UNKNOWN, None
     return Outcome.REFUSED, None
 
 

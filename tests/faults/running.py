@@ -108,7 +108,7 @@ def _all_rounds(
     history.reads += it.reads
     history.replicas = it.replicas()
     if fault.loses_s:
-        count = forgive(history, it.losses, fault.loses_s)
+        count = forgive(history, it.losses, fault.loses_s, keeps_reads=fault.keeps_reads)
         figures.note = f"{count} more were lost as the interval allows"
     for violation in history.violations()[:_SHOWN]:
         print(violation, flush=True)
@@ -158,7 +158,9 @@ def _started(fault: Fault, root: Path) -> Iterator[Brokers]:
             yield three
 
 
-def forgive(history: History, losses: list[float], within_s: float) -> int:
+def forgive(
+    history: History, losses: list[float], within_s: float, *, keeps_reads: bool = False
+) -> int:
     """Takes back the promise of what asynchronous flush may lose; returns how many are gone.
 
     A message may be gone that was acknowledged at the most `within_s` before a loss of power, and
@@ -168,6 +170,8 @@ def forgive(history: History, losses: list[float], within_s: float) -> int:
         history: What was seen; sends and reads of such messages are changed.
         losses: When power was lost, in the unit of the sends.
         within_s: What the flush interval allows, s.
+        keeps_reads: Whether nothing of it was given to a consumer. Otherwise groups may be beyond
+            the end of a queue: a consumer goes on behind what it has read.
     """
     (replica,) = history.replicas
     queues: dict[Queue, list[Send]] = defaultdict(list)
@@ -188,6 +192,9 @@ def forgive(history: History, losses: list[float], within_s: float) -> int:
         replace(each, outcome=Outcome.UNKNOWN, offset=None) if each.message_id in gone else each
         for each in history.sends
     ]
+    if keeps_reads:
+        return len(gone)
+    history.replicas = [replace(replica, offsets={})]
     # What was read may have been sent by somebody to whom nobody answered in time.
     kept = {each.message_id for each in history.sends if each.outcome is Outcome.ACKNOWLEDGED}
     history.reads = [

@@ -1,7 +1,7 @@
 """Every fault of the list (`list.py`) against real processes under load: no promise is broken.
 
-`MQCORE_FAULT_ROUNDS=3` multiplies the rounds of `make faults`, `MQCORE_FAULTS_SEED` draws what they
-do; a run of one fault is named by its test. The figures of whole rounds are kept in
+`MQCORE_FAULTS=300` makes three times the rounds of `make faults`, `MQCORE_FAULTS_SEED` draws what
+they do; a run of one fault is named by its test. The figures of whole rounds are kept in
 `target/faults.json` (`figures.py`). A sample is drawn for `make test`, of few rounds each.
 """
 
@@ -15,7 +15,7 @@ from faults.list import FAULTS, Fault
 from faults.rounds import SEED
 from faults.running import run
 
-_SCALE = os.environ.get("MQCORE_FAULT_ROUNDS")
+_PERCENT = float(os.environ.get("MQCORE_FAULTS", "100"))
 _Q = ("T", 0)
 
 
@@ -38,7 +38,7 @@ def _marked(faults: tuple[Fault, ...]) -> list[object]:
 def test_no_promise_is_broken_by(
     fault: Fault, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    rounds = max(1, round(fault.rounds * float(_SCALE or "1")))
+    rounds = max(1, round(fault.rounds * _PERCENT / 100))
     again = f"MQCORE_FAULTS_SEED={SEED} .venv/bin/pytest --matrix -s '{request.node.nodeid}'"
     figures = run(fault, tmp_path, rounds, SEED, again)
     keep(figures)
