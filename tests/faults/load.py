@@ -21,7 +21,8 @@ from mqcore.remoting import Client, RequestCode, ResponseCode
 QUEUES = 4
 # Sends that are under way at once.
 _SENDERS = 8
-_TIMEOUT_S = 3.0
+# Of a send or a read.
+TIMEOUT_S = 3.0
 # Between two tries of a sender to whom nobody answers.
 _PAUSE_S = 0.02
 # Answers that hold an offset and promise nothing more.
@@ -131,7 +132,7 @@ class Load:
         outcome, offset = Outcome.UNKNOWN, None
         try:
             code = RequestCode.SEND_MESSAGE_V2
-            answer = await client.call(self._address, code, ext, body, timeout_s=_TIMEOUT_S)
+            answer = await client.call(self._address, code, ext, body, timeout_s=TIMEOUT_S)
         except MQError:
             pass
         else:
@@ -145,6 +146,9 @@ def _read(answer: Command) -> tuple[Outcome, int | None]:
         return Outcome.ACKNOWLEDGED, int(answer.ext["queueOffset"])
     if answer.code in _STORED:
         return Outcome.STORED, int(answer.ext["queueOffset"])
+    if answer.code == ResponseCode.SERVICE_NOT_AVAILABLE:
+        # Its sync may have failed when it was in the log.
+        return Outcome.UNKNOWN, None
     return Outcome.REFUSED, None
 
 
@@ -178,7 +182,7 @@ async def _read_queue(client: Client, address: str, queue_id: int) -> list[Read]
         }
         try:
             code = RequestCode.PULL_MESSAGE
-            answer = await client.call(address, code, ext, timeout_s=_TIMEOUT_S)
+            answer = await client.call(address, code, ext, timeout_s=TIMEOUT_S)
         except MQError:
             return found
         if answer.code != ResponseCode.SUCCESS:

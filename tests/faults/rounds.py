@@ -1,8 +1,8 @@
 """How many rounds of faults there are, and what they are drawn from.
 
-`MQCORE_FAULTS=250` sets how many in all, `MQCORE_FAULTS_SEED` what they do (`make faults`). Rounds
-come in chapters, each with processes and directories of its own, so that one chapter can be run
-again: `MQCORE_FAULTS_CHAPTER=3`.
+`MQCORE_FAULTS=250` sets how many in all, `MQCORE_FAULTS_SEED` what they do (`make failovers`).
+Rounds come in chapters, each with processes and directories of its own, so that one chapter can be
+run again: `MQCORE_FAULTS_CHAPTER=3`.
 """
 
 import os
@@ -42,7 +42,7 @@ def chapters(case: str, few: int, percent: int) -> Iterator[Chapter]:
     Args:
         case: Its name.
         few: How many rounds it has in `make test`.
-        percent: Its part of those of `make faults`.
+        percent: Its part of those of `make failovers`.
     """
     left = few if _ALL is None else max(1, round(int(_ALL) * percent / 100))
     number = 0

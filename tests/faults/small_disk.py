@@ -15,50 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from faults.prefixed import within_namespaces
 from interop.servers import Software
 
 _BALLAST = "ballast"
 _PIECE_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Programs of a software, in the namespaces of another process."""
-
-    inner: Software
-    holder: int
-
-    @property
-    def name(self) -> str:
-        """What to call it."""
-        return self.inner.name
-
-    @property
-    def ready(self) -> str:
-        """A part of the line that a program prints when it serves."""
-        return self.inner.ready
-
-    @property
-    def stops_at_once(self) -> bool:
-        """Whether a clean stop takes no time worth saving."""
-        return self.inner.stops_at_once
-
-    def namesrv(self, conf: Path, home: Path) -> list[str]:
-        """Returns the command line of a name server."""
-        return [*self._prefix, *self.inner.namesrv(conf, home)]
-
-    def broker(self, conf: Path, home: Path) -> list[str]:
-        """Returns the command line of a broker."""
-        return [*self._prefix, *self.inner.broker(conf, home)]
-
-    def controller(self, conf: Path, home: Path) -> list[str]:
-        """Returns the command line of a controller."""
-        return [*self._prefix, *self.inner.controller(conf, home)]
-
-    @property
-    def _prefix(self) -> list[str]:
-        enter = ["nsenter", "--target", str(self.holder), "--user", "--mount"]
-        return [*enter, "--preserve-credentials", "--"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +36,7 @@ class SmallDisk:
 
     def within(self, software: Software) -> Software:
         """Returns the programs of a software, which see the disk."""
-        return Within(software, self.holder)
+        return within_namespaces(software, self.holder)
 
     def fill(self) -> None:
         """Takes every byte that is left."""

@@ -454,9 +454,7 @@ class Delivery:
         return SendReason.REFUSED if is_refusal else SendReason.UNREACHABLE
 
     def _error(self, reason: SendReason, text: str) -> SendError:
-        unknown = any(
-            isinstance(error, CallTimeoutError | ConnectionLostError) for _, error in self.attempts
-        )
+        unknown = any(_may_be_stored(error) for _, error in self.attempts)
         if unknown:
             text += ". It may be stored all the same; a consumer knows copies by their unique id"
         error = SendError(
@@ -468,6 +466,14 @@ class Delivery:
         )
         error.__cause__ = self.attempts[-1][1] if self.attempts else None
         return error
+
+
+def _may_be_stored(error: BaseException) -> bool:
+    """Returns whether a try that ended so may have stored the message."""
+    if isinstance(error, ResponseError):
+        # A broker whose sync failed answers so too, and the message is in its log.
+        return error.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    return isinstance(error, CallTimeoutError | ConnectionLostError)
 
 
 def _counted_tries(count: int) -> str:

@@ -70,8 +70,8 @@ pub(super) fn log_files<D: Disk>(
         last_store_ms: AtomicI64::new(0),
         records_end: AtomicU64::new(u64::MAX),
         records_flushed: AtomicU64::new(0),
-        reads_flushed_only: config.flush_disk_type == FlushDiskType::Sync
-            && !config.read_uncommitted,
+        reads_flushed_only: config.consume_flushed_only
+            || (config.flush_disk_type == FlushDiskType::Sync && !config.read_uncommitted),
         confirmed: AtomicU64::new(u64::MAX),
         is_closing: AtomicBool::new(false),
         committing: Mutex::new(()),

@@ -306,3 +306,23 @@ fn a_deleted_topic_stays_deleted_and_removed_queues_are_made_again() {
     assert_eq!(bodies(&store, "Kept", 0).len(), 1);
     assert!(store.close().unwrap());
 }
+
+#[test]
+fn readers_that_want_what_is_flushed_alone_get_it_behind_the_sync() {
+    let dir = Dir::new("flushed-only");
+    let pairs = [
+        ("flushDiskType", "ASYNC_FLUSH"),
+        ("consumeFlushedOnly", "true"),
+        ("flushIntervalCommitLog", "3600000"),
+    ];
+    let store = open(&dir.0, &pairs);
+    store.start().unwrap();
+    let end = fill(&store, 8);
+    let dispatched = &store.files().positions.dispatched;
+    assert!(!dispatched.wait(1, Duration::from_millis(300), || false));
+    assert!(bodies(&store, "T", 0).is_empty());
+    store.durability().flush().unwrap();
+    wait_dispatched(&store, end);
+    check_filled(&store, 8);
+    store.close().unwrap();
+}
