@@ -239,7 +239,7 @@ class PlainFiles:
             _log.warning("there is no account in %s: nobody is let in", self.default_path)
 
 
-def plain_files(home: Path | str) -> PlainFiles:
+def plain_files(home: Path | str, now_ms: Callable[[], int] = wall_ms) -> PlainFiles:
     """Returns the files below the home directory that a setting names.
 
     Raises:
@@ -252,7 +252,7 @@ def plain_files(home: Path | str) -> PlainFiles:
             "conf/plain_acl.yml is in",
             faults=("rocketmqHome",),
         )
-    return PlainFiles(Path(text).absolute())
+    return PlainFiles(Path(text), now_ms=now_ms)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -142,7 +142,7 @@ class BrokerState:
         levels_ms = parse_levels(settings.delay_levels)
         directory = Path(settings.store_dir) / "config"
         has_plain, migrates = settings.has_plain_accounts, settings.access.migrates
-        plain = plain_files(settings.home) if has_plain or migrates else None
+        plain = plain_files(settings.home, now_ms) if has_plain or migrates else None
         access = AccessControl(
             settings.access,
             cluster=settings.cluster,

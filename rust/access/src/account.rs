@@ -194,88 +194,29 @@ mod tests {
     fn what_4_9_does_not_look_at_is_read_by_all_used_by_permission_and_changed_by_administrators() {
         let app = account(false, &[("t", Actions::SUB)]);
         let get = Actions::SUB.and(Actions::GET);
-        let cluster = Resource {
-            kind: Kind::Cluster,
-            name: "c",
+        let (yes, admin, no) = (Verdict::Allowed, Verdict::NeedsAdmin, Verdict::NoPermission);
+        let check = |code, name, actions, closed, open| {
+            let resource = match name {
+                "" => Resource {
+                    kind: Kind::Cluster,
+                    name: "c",
+                },
+                name => topic(name),
+            };
+            let decides = |official| app.decides(code, &resource, actions, official);
+            assert_eq!((decides(false), decides(true)), (closed, open), "{code}");
         };
-        for (code, resource, actions, closed, open) in [
-            (
-                30,
-                topic("u"),
-                Actions::GET,
-                Verdict::Allowed,
-                Verdict::Allowed,
-            ),
-            (14, topic("u"), get, Verdict::Allowed, Verdict::Allowed),
-            (
-                12,
-                topic("u"),
-                get,
-                Verdict::NoPermission,
-                Verdict::NoPermission,
-            ),
-            (12, topic("t"), get, Verdict::Allowed, Verdict::Allowed),
-            (
-                361,
-                topic("u"),
-                Actions::SUB,
-                Verdict::NoPermission,
-                Verdict::Allowed,
-            ),
-            (
-                361,
-                topic("t"),
-                Actions::SUB,
-                Verdict::Allowed,
-                Verdict::Allowed,
-            ),
-            (
-                320,
-                topic("t"),
-                Actions::PUB,
-                Verdict::NoPermission,
-                Verdict::Allowed,
-            ),
-            (
-                17,
-                topic("t"),
-                Actions::CREATE,
-                Verdict::NeedsAdmin,
-                Verdict::NeedsAdmin,
-            ),
-            (
-                25,
-                cluster,
-                Actions::UPDATE,
-                Verdict::NeedsAdmin,
-                Verdict::NeedsAdmin,
-            ),
-            (
-                3001,
-                cluster,
-                Actions::UPDATE,
-                Verdict::NeedsAdmin,
-                Verdict::Allowed,
-            ),
-            (
-                26,
-                cluster,
-                Actions::GET,
-                Verdict::Allowed,
-                Verdict::Allowed,
-            ),
-        ] {
-            assert_eq!(
-                app.decides(code, &resource, actions, false),
-                closed,
-                "{code}"
-            );
-            assert_eq!(
-                app.decides(code, &resource, actions, true),
-                open,
-                "{code} official"
-            );
-        }
+        check(30, "u", Actions::GET, yes, yes);
+        check(14, "u", get, yes, yes);
+        check(12, "u", get, no, no);
+        check(12, "t", get, yes, yes);
+        check(361, "u", Actions::SUB, no, yes);
+        check(361, "t", Actions::SUB, yes, yes);
+        check(320, "t", Actions::PUB, no, yes);
+        check(17, "t", Actions::CREATE, admin, admin);
+        check(25, "", Actions::UPDATE, admin, admin);
+        check(3001, "", Actions::UPDATE, admin, yes);
+        check(26, "", Actions::GET, yes, yes);
     }
 
     #[test]
