@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use mqcore_access::settings::Settings;
 use mqcore_access::signature::Key;
 use mqcore_access::{
-    Access, Actions, Allowed, Asked, Caller, Kind, PolicyRow, Resource, Source, UserRow,
+    Access, Actions, Allowed, Asked, Caller, Kind, PolicyRow, Resource, Rows, Source, UserRow,
 };
 use sha1::Sha1;
 
@@ -118,7 +118,14 @@ impl Owned {
         }
         let on = [("authenticate", "true"), ("authorize", "true")];
         access
-            .replace(&users, &policies, Settings::read(on).unwrap())
+            .replace(
+                Rows {
+                    users: &users,
+                    policies: &policies,
+                    plain: None,
+                },
+                Settings::read(on).unwrap(),
+            )
             .unwrap();
     }
 }

@@ -1,5 +1,6 @@
 """A guarded name server: who registers, who is answered which route, and files that change."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -147,6 +148,56 @@ def test_brokers_that_sign_nothing_come_in_by_their_address(tmp_path: Path) -> N
     run_on("uvloop", run())
     with pytest.raises(ConfigurationError, match="mqcoreNamesrvTrusted"):
         run_on("uvloop", _started(tmp_path))
+
+
+def test_brokers_register_by_their_credentials_their_address_or_their_certificate(
+    tmp_path: Path,
+) -> None:
+    papers = Papers(tmp_path / "papers")
+    keys = papers.keys("server") | {
+        "tls.server.need.client.auth": "optional",
+        "tls.server.authClient": "true",
+        "mqcoreTlsPrincipal": r"SAN:^DNS:(.*)\.example$/$1/",
+    }
+    fields = {
+        "brokerName": "b",
+        "brokerAddr": "10.0.0.1:10911",
+        "clusterName": "c",
+        "haServerAddr": "10.0.0.1:10912",
+        "brokerId": "0",
+    }
+    # As a broker of 4.9 sends it: no topics, nothing compressed.
+    body = b'{"filterServerList":[],"topicConfigSerializeWrapper":{"topicConfigTable":{}}}'
+    code = RequestCode.REGISTER_BROKER
+
+    async def registered(
+        address: str, who: Credentials | None = None, tls: ssl.SSLContext | None = None
+    ) -> int:
+        async with Client(credentials=who, tls=tls) as client:
+            return (await client.call(address, code, fields, body)).code
+
+    async def run() -> None:
+        cluster = [{"resource": "Cluster:*", "actions": ["Update"], "decision": "Allow"}]
+        acl = {"policies": [{"policyType": "Custom", "entries": cluster}]}
+        made = tables().with_new(User("brokers", "brokers-secret"))
+        write(tmp_path, made.with_policies(Acl.of_json(acl, "brokers")))
+        own = Credentials("brokers", "brokers-secret")
+        context = client_context(
+            TlsFiles(certificate=papers.issued("b", "brokers.example"), trusted=papers.trusted)
+        )
+        async with serving(tmp_path, **keys) as (server, address):
+            assert await registered(address) == REFUSED
+            assert await registered(address, _APP) == REFUSED
+            assert not server.requests.table.live
+            # Update of the cluster is enough, whoever shows it.
+            assert await registered(address, own) == 0
+            assert await registered(address, tls=context) == 0
+        trusted = keys | {"mqcoreNamesrvTrusted": "127.0.0.0/8"}
+        async with serving(tmp_path, **trusted) as (_server, address):
+            assert await registered(address) == 0
+            assert await registered(address, _APP) == REFUSED, "who signs is looked at"
+
+    run_on("uvloop", run())
 
 
 async def _started(directory: Path) -> None:

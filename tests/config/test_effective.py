@@ -50,7 +50,6 @@ def test_everything_wrong_is_reported_at_once() -> None:
     ("key", "value"),
     [
         ("duplicationEnable", "true"),
-        ("aclEnable", "true"),
         ("storeType", "defaultRocksDB"),
         ("configManagerVersion", "v2"),
         ("popConsumerKVServiceEnable", "true"),
@@ -91,7 +90,7 @@ def test_the_file_of_the_official_distribution_is_read_without_a_word(tmp_path: 
 
 
 def test_a_promise_at_its_default_gives_no_warning() -> None:
-    pairs = {"brokerRole": "ASYNC_MASTER", "aclEnable": "false", "storeType": "default"}
+    pairs = {"brokerRole": "ASYNC_MASTER", "enableDLegerCommitLog": "false", "storeType": "default"}
     assert broker(pairs).warnings == ()
 
 

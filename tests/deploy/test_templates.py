@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from deploy.test_deploy import DEPLOY, UNITS, parsed
 from mqcore.config import Program, file_layer, resolved

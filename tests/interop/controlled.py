@@ -12,7 +12,7 @@ Knows requests; nothing of how a controller decides.
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from interop.servers import OURS, Program, Software, prepared
 from loops import run_on
 from mqcore.errors import MQError
 from mqcore.model.relaxed_json import parse_object
-from mqcore.remoting import Client, RequestCode, ResponseCode
+from mqcore.remoting import Client, Credentials, RequestCode, ResponseCode
 
 NAME = "broker-c"
 # Brokers look after their sets often, so that a test need not wait.
@@ -55,6 +55,8 @@ class Group:
         root: A directory of their own.
         brokers: The brokers by the number that a test gives them; their ids in the order of starts.
         sent: Bodies of messages that were acknowledged.
+        keys: More settings of the brokers.
+        who: Who asks the controllers; nobody where nobody has to sign.
     """
 
     namesrv: Program
@@ -63,6 +65,8 @@ class Group:
     root: Path
     brokers: dict[int, Program] = field(default_factory=dict)
     sent: list[bytes] = field(default_factory=list)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    who: Credentials | None = None
 
     @property
     def address(self) -> str:
@@ -76,7 +80,8 @@ class Group:
     def _leader(self) -> str:
         for address in self.controllers:
             try:
-                answer = asked(address, RequestCode.CONTROLLER_GET_METADATA_INFO, {})
+                code = RequestCode.CONTROLLER_GET_METADATA_INFO
+                answer = asked(address, code, {}, who=self.who)
             except MQError:
                 continue
             if answer.ext.get("isLeader") == "true":
@@ -97,6 +102,7 @@ class Group:
                 "haListenPort": str(port + 1),
                 "storePathRootDir": str(store),
                 "storePathCommitLog": str(store / "commitlog"),
+                **self.keys,
             }
             home = self.root / f"broker-{number}"
             broker = Program(self.software, "broker", home, port, settings)
@@ -114,7 +120,8 @@ class Group:
         """Returns what the controller knows of the brokers; empty where it knows nothing."""
         body = json.dumps([NAME]).encode()
         try:
-            answer = asked(self.address, RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, {}, body)
+            code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+            answer = asked(self.address, code, {}, body, who=self.who)
         except MQError:
             return {}
         if answer.code != ResponseCode.SUCCESS:
@@ -206,6 +213,9 @@ def group(
     *,
     in_namesrv: bool = False,
     count: int = 1,
+    guard: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] | None = None,
+    who: Credentials | None = None,
 ) -> Iterator[Group]:
     """Starts a name server and controllers; ends them with all brokers.
 
@@ -215,22 +225,25 @@ def group(
         root: A directory of their own.
         in_namesrv: Whether the controller runs inside the name server, which is then of the same.
         count: How many controllers.
+        guard: More settings of name server and controllers.
+        keys: More settings of the brokers.
+        who: Who asks the controllers.
     """
     ports, beside = [free_port() for _ in range(count)], free_port()
-    kept = {"kvConfigPath": str(root / "namesrv" / "kvConfig.json")}
+    kept = {"kvConfigPath": str(root / "namesrv" / "kvConfig.json"), **(guard or {})}
     if in_namesrv:
-        keys = controller_settings(root, ports, 0)
-        both = {**kept, **keys, "enableControllerInNamesrv": "true"}
+        own = controller_settings(root, ports, 0)
+        both = {**kept, **own, "enableControllerInNamesrv": "true"}
         namesrv = Program(controller, "namesrv", root / "namesrv", beside, both)
         controllers = {f"127.0.0.1:{ports[0]}": namesrv}
     else:
         namesrv = Program(OURS, "namesrv", root / "namesrv", beside, kept)
         controllers = {}
         for number, port in enumerate(ports):
-            keys = controller_settings(root, ports, number)
+            own = controller_settings(root, ports, number) | (guard or {})
             home = root / f"controller-{number}"
-            controllers[f"127.0.0.1:{port}"] = Program(controller, "controller", home, port, keys)
-    found = Group(namesrv, controllers, brokers, root)
+            controllers[f"127.0.0.1:{port}"] = Program(controller, "controller", home, port, own)
+    found = Group(namesrv, controllers, brokers, root, keys=keys or {}, who=who)
     try:
         namesrv.start()
         for each in controllers.values():

@@ -22,7 +22,7 @@ from loops import run_on
 from mqcore.errors import MQError
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command, decode_records
-from mqcore.remoting import Client, RequestCode, ResponseCode, expect
+from mqcore.remoting import Client, Credentials, RequestCode, ResponseCode, expect
 
 TOPIC = "Copied"
 # A log of several files after some thousand messages; an official slave of the same.
@@ -50,11 +50,18 @@ def ask(address: str, code: RequestCode) -> dict[str, object]:
     return run_on("asyncio", work())
 
 
-def asked(address: str, code: RequestCode, ext: Mapping[str, str], body: bytes = b"") -> Command:
-    """Sends a request; returns its answer."""
+def asked(
+    address: str,
+    code: RequestCode,
+    ext: Mapping[str, str],
+    body: bytes = b"",
+    *,
+    who: Credentials | None = None,
+) -> Command:
+    """Sends a request, signed or not; returns its answer."""
 
     async def work() -> Command:
-        async with Client() as client:
+        async with Client(credentials=who) as client:
             return await client.call(address, code, ext, body, timeout_s=_TIMEOUT_S)
 
     return run_on("asyncio", work())

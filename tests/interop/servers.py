@@ -171,6 +171,7 @@ class Program:
         """
         self.address = f"127.0.0.1:{port}"
         self.settings = {**settings, "listenPort": str(port)}
+        self.home = home
         self._software = software
         self._kind = kind
         self._home = home
@@ -305,6 +306,22 @@ def prepared(software: Software, root: Path, config: Mapping[str, str]) -> Serve
         **config,
     }
     return Servers(namesrv, Program(software, "broker", root / "broker", ports[1], settings), store)
+
+
+@contextmanager
+def started(servers: Servers) -> Iterator[Servers]:
+    """Starts servers that are prepared, and ends them at the end.
+
+    Raises:
+        StartError: One of them does not start.
+    """
+    try:
+        servers.namesrv.start()
+        servers.broker.start()
+        _wait_until_registered(servers)
+        yield servers
+    finally:
+        servers.end()
 
 
 @contextmanager

@@ -62,10 +62,10 @@ MODULES: Final[dict[str, Layers]] = {
     ),
     "access": (
         ("access",),
-        ("allowed", "explained"),
+        ("allowed", "explained", "asking"),
         ("tables", "refusals"),
-        ("policies", "rules", "settings", "signature"),
-        ("source", "resource"),
+        ("policies", "account", "rules", "settings", "signature"),
+        ("source", "addresses", "resource"),
         ("fault",),
     ),
     "fast_path": (

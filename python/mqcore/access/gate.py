@@ -91,8 +91,7 @@ class ServerGate:
             )
         except RefusedError as error:
             is_route = request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
-            is_user = link.certificate_name in control.tables.users
-            if is_route and (is_user or control.signer_of(request.command) is not None):
+            if is_route and control.user_of(request.command, link.certificate_name) is not None:
                 # Whether there is such a topic is not answered either.
                 topic = request.ext.get("topic", "")
                 raise RefusedError(

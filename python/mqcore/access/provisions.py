@@ -4,16 +4,32 @@ Refuses what would not be what it is called. Knows no table in force.
 """
 
 import logging
+from collections.abc import Iterable
 from typing import Any, Final
 
-from mqcore.access.model import SUPER, User
+from mqcore.access.model import (
+    ACTION_BITS,
+    ALLOW,
+    CUSTOM,
+    DEFAULT,
+    DENY,
+    NORMAL,
+    SUPER,
+    Acl,
+    Entry,
+    Policy,
+    Resource,
+    User,
+)
+from mqcore.access.plain_content import PlainAccount
+from mqcore.access.tables import AccessTables
 from mqcore.config import AccessSettings
 from mqcore.errors import BadJsonError, ConfigurationError, RefusedError
 from mqcore.model.reading import as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import Credentials
 
-__all__ = ["check_access", "credentials_of", "first_users"]
+__all__ = ["check_access", "credentials_of", "first_users", "migrated"]
 
 _log = logging.getLogger("mqcore.access")
 
@@ -90,6 +106,43 @@ def first_users(settings: AccessSettings) -> list[User]:
         made = _made("innerClientAuthenticationCredentials", own.access_key, own.secret_key)
         found.append(made)
     return found
+
+
+def migrated(tables: AccessTables, accounts: Iterable[PlainAccount]) -> AccessTables:
+    """Returns tables with accounts of 4.x made users, those that are not there (`AuthMigrator`).
+
+    An administrator becomes a Super user; what it may with topics and groups becomes Custom
+    entries, what it may with others Default ones. Addresses without a signature are not taken over.
+    """
+    for account in accounts:
+        if account.name in tables.users:
+            continue
+        kind = SUPER if account.is_admin else NORMAL
+        tables = tables.with_new(User(account.name, account.secret, kind))
+        own = [
+            *(_entry(Resource("Topic", name), perm) for name, perm in account.topics),
+            *(_entry(Resource("Group", name), perm) for name, perm in account.groups),
+        ]
+        others = [
+            _entry(Resource(kind, None), perm)
+            for kind, perm in (("Topic", account.default_topic), ("Group", account.default_group))
+            if perm is not None
+        ]
+        policies = [
+            Policy(kind, tuple(entries))
+            for kind, entries in ((CUSTOM, own), (DEFAULT, others))
+            if entries
+        ]
+        if policies:
+            # Merged: of a resource that is there twice the last counts.
+            tables = tables.with_policies(Acl(account.name, ()).merged(policies))
+        _log.info("account %s of 4.x became a user", account.name)
+    return tables
+
+
+def _entry(resource: Resource, permission: int) -> Entry:
+    names = tuple(name for name, bit in ACTION_BITS.items() if bit & permission)
+    return Entry(resource, names or ("All",), decision=ALLOW if names else DENY)
 
 
 def credentials_of(settings: AccessSettings) -> Credentials | None:

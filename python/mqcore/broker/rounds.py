@@ -7,6 +7,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from mqcore.access import PLAIN_LOOK_S
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.delays import FAILED_MS, IDLE_MS
 from mqcore.broker.runtime import sample_totals, sampled
@@ -77,6 +78,7 @@ class Rounds:
         every("even out reactors", self.even_out, period_s=lambda: _EVEN_OUT_PERIOD_S)
         every("sample totals", self.sample_totals, period_s=lambda: RATE_STEP_MS / _MS_PER_S)
         every("refusals", self._state.access_log.look, period_s=lambda: _REFUSALS_PERIOD_S)
+        every("accounts", self._state.access.look_at_plain, period_s=lambda: PLAIN_LOOK_S)
         every("sample", self.sample, period_s=lambda: MINUTE_STEP_MS / _MS_PER_S)
         if self._state.settings.mounted_dir:
             # Nothing is written for a store of somebody else.

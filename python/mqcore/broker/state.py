@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mqcore.access import AccessControl, RefusalLog, credentials_of
+from mqcore.access import AccessControl, RefusalLog, credentials_of, plain_files
 from mqcore.broker.bloom import BloomFilter
 from mqcore.broker.delays import DelayTable, parse_levels
 from mqcore.broker.filters import FilterTable
@@ -134,13 +134,22 @@ class BrokerState:
 
         Raises:
             TlsError: Certificates of outgoing connections cannot be used.
-            ConfigurationError: Credentials of the broker itself cannot be read.
+            ConfigurationError: Credentials of the broker itself cannot be read, or files of access
+                control of 4.x are asked for and nothing says where.
         """
         boot_ms = now_ms()
         fresh = DataVersion(counter=0, timestamp_ms=boot_ms)
         levels_ms = parse_levels(settings.delay_levels)
         directory = Path(settings.store_dir) / "config"
-        access = AccessControl(settings.access, cluster=settings.cluster, directory=directory)
+        has_plain, migrates = settings.has_plain_accounts, settings.access.migrates
+        plain = plain_files(settings.home, now_ms) if has_plain or migrates else None
+        access = AccessControl(
+            settings.access,
+            cluster=settings.cluster,
+            directory=directory,
+            plain=plain if has_plain else None,
+            migrates=plain if migrates else None,
+        )
         fast_path.set_access(access.engine)
         return cls(
             settings=settings,

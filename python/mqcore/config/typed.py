@@ -64,6 +64,7 @@ class AccessSettings:
     cluster: Annotated[str, "clusterName"]
     first_user: Annotated[str, "initAuthenticationUser"] = field(repr=False)
     own_credentials: Annotated[str, "innerClientAuthenticationCredentials"] = field(repr=False)
+    migrates: Annotated[bool, "migrateAuthFromV1Enabled"]
     is_dry_run: Annotated[bool, "mqcoreAuthDryRun"]
     is_like_official: Annotated[bool, "mqcoreAuthLikeOfficial"]
     super_from: Annotated[str, "mqcoreSuperFrom"]
@@ -76,6 +77,7 @@ class AccessSettings:
 class BrokerFields:
     """The settings of a broker that come from its keys."""
 
+    home: Annotated[Path, "rocketmqHome"]
     name_servers: Annotated[tuple[str, ...], "namesrvAddr"]
     advertised_host: Annotated[str, "brokerIP1"]
     replication_host: Annotated[str, "brokerIP2"]
@@ -111,6 +113,7 @@ class BrokerFields:
     transaction_timeout_ms: Annotated[int, "transactionTimeOut"]
     transaction_check_max: Annotated[int, "transactionCheckMax"]
     transaction_check_interval_ms: Annotated[int, "transactionCheckInterval"]
+    has_plain_accounts: Annotated[bool, "aclEnable"]
     counts_queues: Annotated[bool, "enableDetailStat"]
     config_black_list: Annotated[str, "configBlackList"]
     resolves_name_servers: Annotated[bool, "fetchNameSrvAddrByDnsLookup"]

@@ -426,6 +426,21 @@ class Access:
         users: Sequence[tuple[str, str, str, str]],
         policies: Sequence[tuple[str, str, str, Sequence[str], Sequence[str], str]],
         settings: dict[str, str],
+        plain: tuple[
+            Sequence[str],
+            Sequence[
+                tuple[
+                    str,
+                    str,
+                    str,
+                    bool,
+                    tuple[int, int],
+                    Sequence[tuple[str, int]],
+                    Sequence[tuple[str, int]],
+                ]
+            ],
+        ]
+        | None = None,
     ) -> int:
         """Puts other tables in force, whole; returns their version.
 
@@ -439,6 +454,10 @@ class Access:
                 `true` or `false`; `super_from`: addresses and ranges by comma, `*` for anywhere,
                 empty for this machine; `white_codes_authentication`,
                 `white_codes_authorization`: codes by comma; `cluster`.
+            plain: What files of 4.x have, where they count: addresses from which nobody needs a
+                signature; accounts, each with access key, secret key, addresses from which it needs
+                none, whether it is an administrator, what it may with topics and groups that are
+                not listed, topics, groups. What it may: 1 Pub, 2 Sub, 3 both, 0 neither.
 
         Raises:
             ValueError: A row or a setting cannot be taken, which is named; the tables before stay.

@@ -65,6 +65,11 @@ PERMISSIONS: Final[Mapping[int, str]] = MappingProxyType(
         45: _READS_CLUSTER,
         # It looks at an expression that the request brings, and at nothing of the broker.
         46: "any",
+        # 4.9 asks for nothing but a signature: an account could make itself an administrator.
+        50: _CHANGES_CLUSTER,
+        51: _CHANGES_CLUSTER,
+        52: _READS_CLUSTER,
+        53: _CHANGES_CLUSTER,
         60: _READS_CLUSTER,
         61: _READS_CLUSTER,
         100: _CHANGES_CLUSTER,

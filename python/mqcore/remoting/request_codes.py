@@ -107,7 +107,7 @@ _CLIENT: Final = AnsweredBy.CLIENT
 
 _UNUSED: Final = "only a number: no official release from 4.9 on sends or answers it"
 _CLIENT_CONFIG: Final = "only the name server of 5.0 answered it; 5.3 neither sends nor answers it"
-_ACCESS_4: Final = "access control of 4.x is not implemented"
+_ALL_SECRETS: Final = "it gave every secret to whoever asked (CVE-2024-23321); 4.9.8 has removed it"
 _FILTER_SERVER: Final = (
     "filter servers were removed from RocketMQ; expressions of SQL92 replace them"
 )
@@ -166,14 +166,12 @@ class RequestCode(IntEnum):
     GET_ALL_DELAY_OFFSET = Row(45, Family.OFFSETS, _BROKER, "4.0.0")
     CHECK_CLIENT_CONFIG = Row(46, Family.MEMBERS, _BROKER, "4.1.0")
     GET_CLIENT_CONFIG = _unanswered(47, Family.MEMBERS, "5.0.0", _CLIENT_CONFIG)
-    UPDATE_AND_CREATE_ACL_CONFIG = _unanswered(50, Family.ACCESS, "4.5.2", _ACCESS_4, until="5.3.2")
-    DELETE_ACL_CONFIG = _unanswered(51, Family.ACCESS, "4.5.2", _ACCESS_4, until="5.3.2")
-    GET_BROKER_CLUSTER_ACL_INFO = _unanswered(52, Family.ACCESS, "4.5.2", _ACCESS_4, until="5.3.2")
-    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = _unanswered(
-        53, Family.ACCESS, "4.5.2", _ACCESS_4, until="5.3.2"
-    )
+    UPDATE_AND_CREATE_ACL_CONFIG = Row(50, Family.ACCESS, _BROKER, "4.5.2", until="5.3.2")
+    DELETE_ACL_CONFIG = Row(51, Family.ACCESS, _BROKER, "4.5.2", until="5.3.2")
+    GET_BROKER_CLUSTER_ACL_INFO = Row(52, Family.ACCESS, _BROKER, "4.5.2", until="5.3.2")
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = Row(53, Family.ACCESS, _BROKER, "4.5.2", until="5.3.2")
     GET_BROKER_CLUSTER_ACL_CONFIG = _unanswered(
-        54, Family.ACCESS, "4.6.0", _ACCESS_4, until="5.3.2"
+        54, Family.ACCESS, "4.6.0", _ALL_SECRETS, until="5.3.2"
     )
     GET_TIMER_CHECK_POINT = Row(60, Family.TIMER, _BROKER, "5.0.0")
     GET_TIMER_METRICS = Row(61, Family.TIMER, _BROKER, "5.0.0")

@@ -8,21 +8,30 @@
 //! | a disabled user, after a good signature | `User:N is disabled.` |
 //! | a pair that no entry matches, or that is denied | the official texts (`refusals`) |
 //!
+//! Where files of 4.x decide, which is about everybody but the users that are known here:
+//!
+//! | step | |
+//! |---|---|
+//! | it comes from where nobody needs a signature | passes |
+//! | no account, an unknown one, another signature | refused; no signature is needed from an account's own addresses |
+//! | a pair that the account may not | refused; codes and texts are those of 4.9 |
+//!
 //! What is refused by itself is kept in [`Refusals`]; in a dry run it is kept and passes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::account::PlainRows;
 use crate::allowed::Allowed;
+use crate::asking::{Asking, Caller};
 use crate::fault::{RuleFault, TableFault};
-use crate::refusals::{Reason, Refusal, Refusals, kept_text};
+use crate::refusals::{Reason, Refusal, Refusals};
 use crate::resource::{Actions, Resource};
 use crate::rules::{Asks, Rule, Rules, is_by_header_officially, is_unchecked_officially};
 use crate::settings::Settings;
 use crate::signature::{ACCESS_KEY, Key};
-use crate::source::Source;
-use crate::tables::{PolicyRow, Tables, User, UserRow};
+use crate::tables::{Plain, PolicyRow, Tables, User, UserRow};
 
 /// A request to be checked.
 #[derive(Debug)]
@@ -58,19 +67,6 @@ impl<'a, S: AsRef<str>> Asked<'a, S> {
     }
 }
 
-/// Who asks, as its connection knows it.
-#[derive(Clone, Copy)]
-pub struct Caller<'a> {
-    /// From where.
-    pub source: &'a Source,
-    /// Whether the connection has TLS.
-    pub is_tls: bool,
-    /// The user that a checked certificate names; empty without one.
-    pub principal: &'a str,
-    /// Gives the time, Unix ms: asked for what is refused.
-    pub now_ms: &'a dyn Fn() -> i64,
-}
-
 /// A request that passed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed<'t> {
@@ -78,6 +74,17 @@ pub struct Passed<'t> {
     pub user: Option<&'t Arc<User>>,
     /// Whether more pairs, from its body or the store, have to be asked for ([`Access::decide`]).
     pub needs_body: bool,
+}
+
+/// What tables are made of.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// Users.
+    pub users: &'a [UserRow<'a>],
+    /// Entries of their policies.
+    pub policies: &'a [PolicyRow<'a>],
+    /// Files of 4.x, where they count.
+    pub plain: Option<&'a PlainRows<'a>>,
 }
 
 /// Who wants to know of new tables.
@@ -126,15 +133,11 @@ impl Access {
     ///
     /// # Errors
     /// The first row that cannot be taken; the tables before stay.
-    pub fn replace(
-        &self,
-        users: &[UserRow<'_>],
-        policies: &[PolicyRow<'_>],
-        settings: Settings,
-    ) -> Result<u64, TableFault> {
+    pub fn replace(&self, rows: Rows<'_>, settings: Settings) -> Result<u64, TableFault> {
         // One replacement at a time: the next one comes after this one.
         let mut tables = locked(&self.tables);
-        let next = tables.next(users, policies, settings)?;
+        let next = tables.next(rows.users, rows.policies, settings)?;
+        let next = next.with_plain(&tables, rows.plain)?;
         let version = next.version;
         let before = std::mem::replace(&mut *tables, Arc::new(next));
         self.version.store(version, Ordering::Release);
@@ -178,8 +181,12 @@ impl Access {
     ) -> Result<Passed<'t>, Refusal> {
         let settings = &tables.settings;
         let rule = self.rules.of(asked.code);
-        if !settings.is_on() || *rule == Rule::Open {
+        if !tables.is_on() || *rule == Rule::Open {
             return Ok(Passed::default());
+        }
+        let name = asked.field(ACCESS_KEY);
+        if let Some(plain) = tables.plain_for(name.unwrap_or_default(), caller.principal) {
+            return self.check_plain((tables, plain), &asked, caller);
         }
         let user = self.authenticate(tables, &asked, caller)?;
         let passed = Passed {
@@ -191,7 +198,7 @@ impl Access {
             return Ok(passed);
         }
         let asking = Asking {
-            access: self,
+            refusals: &self.refusals,
             tables,
             caller,
             code,
@@ -243,15 +250,18 @@ impl Access {
         caller: Caller<'_>,
         pairs: impl IntoIterator<Item = (Resource<'a>, Actions)>,
     ) -> Result<(), Refusal> {
-        if !asks_rights(&tables.settings, code) {
-            return Ok(());
-        }
         let asking = Asking {
-            access: self,
+            refusals: &self.refusals,
             tables,
             caller,
             code,
         };
+        if let Some(plain) = tables.plain_for(user, "") {
+            return asking.plain_pairs(plain, user, pairs);
+        }
+        if !asks_rights(&tables.settings, code) {
+            return Ok(());
+        }
         let Some(known) = tables.user(user).filter(|user| user.is_enabled) else {
             let is_nobody = user.is_empty();
             let reason = if is_nobody {
@@ -269,6 +279,78 @@ impl Access {
             asking.pair(known, &resource, actions)?;
         }
         Ok(())
+    }
+
+    /// Checks a request about which files of 4.x decide.
+    fn check_plain<'t, S: AsRef<str>>(
+        &self,
+        (tables, plain): (&'t Tables, &'t Plain),
+        asked: &Asked<'_, S>,
+        caller: Caller<'_>,
+    ) -> Result<Passed<'t>, Refusal> {
+        let (settings, code) = (&tables.settings, asked.code);
+        let is_open = settings.is_on() && settings.open_to_anybody.contains(&code);
+        if is_open || plain.lets_in(caller.source.ip()) {
+            return Ok(Passed::default());
+        }
+        let asking = Asking {
+            refusals: &self.refusals,
+            tables,
+            caller,
+            code,
+        };
+        let name = asked.field(ACCESS_KEY);
+        let refused = |reason| {
+            let refusal = asking.refusal(name.unwrap_or_default(), None, reason);
+            asking.noted(refusal, false)
+        };
+        let user = match name.map(|name| plain.account(name)) {
+            Some(Some(user)) => user,
+            Some(None) => return refused(Reason::UnknownAccount).map(|()| Passed::default()),
+            None => return refused(Reason::NoAccount).map(|()| Passed::default()),
+        };
+        let (Some(account), Some(key)) = (&user.account, &user.key) else {
+            return refused(Reason::UnknownAccount).map(|()| Passed::default());
+        };
+        let mut passed = Passed {
+            user: Some(user),
+            needs_body: false,
+        };
+        if account.white.has(caller.source.ip()) {
+            return Ok(passed);
+        }
+        if settings.requires_tls && !caller.is_tls {
+            refused(Reason::NeedsTls)?;
+        }
+        if !key.has_signed(asked.fields, asked.body, asked.version) {
+            refused(Reason::AccountSignature)?;
+        }
+        if settings.is_on() && settings.open_to_users.contains(&code) {
+            return Ok(passed);
+        }
+        match self.rules.of(code) {
+            Rule::Open | Rule::Any => {}
+            Rule::Super if account.is_full_admin() => {}
+            Rule::Super => asking.refuse(&user.name, None, Reason::NeedsAdmin)?,
+            Rule::Pairs(pairs) => {
+                for asks in pairs.of_header(&settings.cluster, |name| asked.field(name)) {
+                    match asks {
+                        Asks::Pair(resource, actions) => {
+                            asking.plain_pair(&user.name, account, &resource, actions)?;
+                        }
+                        Asks::Absent(resource)
+                            if !settings.is_like_official && !account.is_full_admin() =>
+                        {
+                            let about = (&resource, Actions::default());
+                            asking.refuse(&user.name, Some(about), Reason::NoPermission)?;
+                        }
+                        Asks::Nothing | Asks::Absent(_) => {}
+                    }
+                }
+                passed.needs_body = pairs.has_body;
+            }
+        }
+        Ok(passed)
     }
 
     /// The user of a request; none where none is needed, or a dry run lets it pass.
@@ -302,7 +384,7 @@ impl Access {
             Err(reason) => reason,
         };
         let asking = Asking {
-            access: self,
+            refusals: &self.refusals,
             tables,
             caller,
             code: asked.code,
@@ -315,7 +397,7 @@ impl Access {
         let refusal = asking.refusal(name, None, reason);
         // Without `authenticates` a signature is needed for the rights alone, and a dry run is about them.
         let passes = settings.is_dry_run && !settings.authenticates;
-        self.noted(refusal, passes).map(|()| None)
+        asking.noted(refusal, passes).map(|()| None)
     }
 
     fn signer<'t, S: AsRef<str>>(
@@ -333,90 +415,10 @@ impl Access {
         user.filter(|_| is_known && has_signed)
             .ok_or(Reason::BadSignature)
     }
-
-    fn noted(&self, refusal: Refusal, is_dry_run: bool) -> Result<(), Refusal> {
-        let refusal = Refusal {
-            is_dry_run,
-            ..refusal
-        };
-        self.refusals.note(refusal.clone());
-        if is_dry_run { Ok(()) } else { Err(refusal) }
-    }
 }
 
 /// Whether a user needs rights for requests of a code, beside a good signature.
 fn asks_rights(settings: &Settings, code: i32) -> bool {
     let is_unchecked = settings.is_like_official && is_unchecked_officially(code);
     settings.authorizes && !is_unchecked && !settings.open_to_users.contains(&code)
-}
-
-/// A request while it is decided on.
-struct Asking<'a> {
-    access: &'a Access,
-    tables: &'a Tables,
-    caller: Caller<'a>,
-    code: i32,
-}
-
-impl Asking<'_> {
-    /// Whether a user may do everything, from where it is.
-    fn is_super(&self, user: &User) -> bool {
-        user.is_super && self.tables.settings.super_from.has(self.caller.source)
-    }
-
-    /// Why a Super user is refused: it comes from elsewhere.
-    fn of_super(&self, user: &User, reason: Reason) -> Reason {
-        if user.is_super {
-            Reason::SuperFrom
-        } else {
-            reason
-        }
-    }
-
-    /// Decides about one pair; whether it is allowed, and not only passes in a dry run.
-    fn pair(
-        &self,
-        user: &User,
-        resource: &Resource<'_>,
-        actions: Actions,
-    ) -> Result<bool, Refusal> {
-        let ip = self.caller.source.ip();
-        let reason = match user.policies.deciding(resource, actions, ip) {
-            Some(entry) if entry.is_allow => return Ok(true),
-            Some(_) => Reason::Denied,
-            None => self.of_super(user, Reason::NoPolicy),
-        };
-        self.refuse(&user.name, Some((resource, actions)), reason)?;
-        Ok(false)
-    }
-
-    /// Refuses, or passes in a dry run; either is kept.
-    fn refuse(
-        &self,
-        user: &str,
-        about: Option<(&Resource<'_>, Actions)>,
-        reason: Reason,
-    ) -> Result<(), Refusal> {
-        let refusal = self.refusal(user, about, reason);
-        self.access.noted(refusal, self.tables.settings.is_dry_run)
-    }
-
-    fn refusal(
-        &self,
-        user: &str,
-        about: Option<(&Resource<'_>, Actions)>,
-        reason: Reason,
-    ) -> Refusal {
-        Refusal {
-            time_ms: (self.caller.now_ms)(),
-            code: self.code,
-            user: kept_text(user),
-            source: self.caller.source.text().into(),
-            kind: about.map(|(resource, _)| resource.kind),
-            name: kept_text(about.map_or("", |(resource, _)| resource.name)),
-            actions: about.map_or(Actions::default(), |(_, actions)| actions),
-            reason,
-            is_dry_run: false,
-        }
-    }
 }

@@ -1,9 +1,13 @@
 //! What a decision rests on, for whoever asks why. Decides as a check does; keeps nothing.
 
+use crate::account::Verdict;
 use crate::policies::Matched;
 use crate::resource::{Actions, Resource};
 use crate::source::Source;
 use crate::tables::Tables;
+
+/// Of no request that 4.9 has rules of its own for.
+const ANY_CODE: i32 = 0;
 
 /// What a decision rests on.
 #[derive(Debug)]
@@ -27,13 +31,27 @@ impl<'a> Explained<'a> {
         (resource, actions): (Resource<'a>, Actions),
     ) -> Self {
         let (resource, actions) = resource.meant(actions);
-        let Some(user) = tables.user(user) else {
+        let Some(user) = tables.decided(user) else {
             return Self {
                 is_allowed: false,
                 why: format!("User:{user} is not found."),
                 matched: Vec::new(),
             };
         };
+        if let Some(account) = &user.account {
+            let is_allowed =
+                account.decides(ANY_CODE, &resource, actions, false) == Verdict::Allowed;
+            let why = if is_allowed {
+                "its account of 4.x allows it"
+            } else {
+                "its account of 4.x does not allow it"
+            };
+            return Self {
+                is_allowed,
+                why: why.to_owned(),
+                matched: Vec::new(),
+            };
+        }
         let matched: Vec<_> = user
             .policies
             .matching(resource, actions, source.ip())

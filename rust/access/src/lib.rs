@@ -1,5 +1,5 @@
 //! Who may do what: users, their signatures, their policies, the rule of each request code, and the decision
-//! (access control 2.0 of RocketMQ, RIP-68). Pure: knows bytes, names and a time that is passed in; no
+//! (access control 2.0 of RocketMQ, RIP-68; accounts of 4.x beside it). Pure: knows bytes, names and a time that is passed in; no
 //! socket, no store, no clock, no Python.
 //!
 //! Whoever owns users and policies gives immutable tables ([`Access::replace`]); whoever has a request asks
@@ -10,20 +10,26 @@
 //! | module | what |
 //! |---|---|
 //! | [`access`] | the check of a request: signature, then the pairs of its rule |
+//! | `asking` | a request while it is decided on |
 //! | [`allowed`] | what was allowed lately on a connection |
 //! | [`explained`] | what a decision rests on |
 //! | [`tables`] | users, policies and settings as they are now: compiled, replaced whole |
 //! | [`refusals`] | what was refused lately, within a bound |
 //! | [`settings`] | what is checked at all, and how |
+//! | [`account`] | accounts of 4.x, and what they may |
 //! | [`policies`] | the entries of one user, and which of them decides |
 //! | [`rules`] | what a request needs, by code |
 //! | [`signature`] | the signed text of a request, and its HMAC |
+//! | [`addresses`] | patterns of addresses of 4.x |
 //! | [`source`] | where a request comes from, and ranges of addresses |
 //! | [`resource`] | resources, patterns of them, actions |
 //! | [`fault`] | what is wrong with a table or a rule |
 
 pub mod access;
+pub mod account;
+pub mod addresses;
 pub mod allowed;
+mod asking;
 pub mod explained;
 pub mod fault;
 pub mod policies;
@@ -35,8 +41,10 @@ pub mod signature;
 pub mod source;
 pub mod tables;
 
-pub use access::{Access, Asked, Caller, Passed};
+pub use access::{Access, Asked, Passed, Rows};
+pub use account::{AccountRow, PlainRows};
 pub use allowed::Allowed;
+pub use asking::Caller;
 pub use explained::Explained;
 pub use fault::{RuleFault, TableFault};
 pub use refusals::{Reason, Refusal};

@@ -31,6 +31,16 @@ pub enum Reason {
     Denied,
     /// A user that passed before is not known any more.
     UserGone,
+    /// By files of 4.x: it names no account.
+    NoAccount,
+    /// By files of 4.x: an account that is not known.
+    UnknownAccount,
+    /// By files of 4.x: the signature is not that of the account.
+    AccountSignature,
+    /// By files of 4.x: administrators only.
+    NeedsAdmin,
+    /// By files of 4.x: the account has no permission.
+    NoPermission,
 }
 
 impl Reason {
@@ -47,7 +57,25 @@ impl Reason {
             Self::NoPolicy => "no policy",
             Self::Denied => "denied",
             Self::UserGone => "user gone",
+            Self::NoAccount => "no account",
+            Self::UnknownAccount => "unknown account",
+            Self::AccountSignature => "account signature",
+            Self::NeedsAdmin => "needs admin",
+            Self::NoPermission => "no permission",
         }
+    }
+
+    /// Whether it is answered as brokers of 4.9 answer: code 1, and the text of an `AclException`.
+    #[must_use]
+    pub const fn is_plain(self) -> bool {
+        matches!(
+            self,
+            Self::NoAccount
+                | Self::UnknownAccount
+                | Self::AccountSignature
+                | Self::NeedsAdmin
+                | Self::NoPermission
+        )
     }
 }
 
@@ -84,7 +112,10 @@ impl Refusal {
     }
 }
 
-/// The official text; the code of the answer is 16.
+/// What the text of 4.9 begins with.
+const ACL_EXCEPTION: &str = "org.apache.rocketmq.acl.common.AclException: ";
+
+/// The official text; the code of the answer is 16, or 1 where files of 4.x decide.
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { user, source, .. } = self;
@@ -95,7 +126,27 @@ impl fmt::Display for Refusal {
                 "User:{user} has no permission to access {resource} from {source}, {detail}"
             )
         };
+        if self.reason.is_plain() {
+            out.write_str(ACL_EXCEPTION)?;
+        }
         match self.reason {
+            Reason::NoAccount => out.write_str("No accessKey is configured"),
+            Reason::UnknownAccount => write!(out, "No acl config for {user}"),
+            Reason::AccountSignature => {
+                write!(out, "Check signature failed for accessKey={user}")
+            }
+            Reason::NeedsAdmin => write!(
+                out,
+                "Need admin permission for request code={}, but accessKey={user} is not",
+                self.code
+            ),
+            Reason::NoPermission => {
+                let kind = match self.kind {
+                    Some(Kind::Group) => "group",
+                    _ => "topic",
+                };
+                write!(out, "No default permission for {kind}:{}", self.name)
+            }
             Reason::NoUser => out.write_str("username cannot be null."),
             Reason::BadSignature => out.write_str("check signature failed."),
             Reason::Disabled => write!(out, "User:{user} is disabled."),

@@ -1,12 +1,15 @@
-//! Users, their policies and the settings as they are now: immutable, replaced whole. Compiled from rows; of
+//! Users, their policies, accounts of 4.x and the settings as they are now: immutable, replaced whole. Compiled from rows; of
 //! a user whose rows are the same the compiled form is taken over. Knows no request.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
+use crate::account::{Account, AccountRow, PlainRows};
+use crate::addresses::Addresses;
 use crate::fault::TableFault;
 use crate::policies::{Draft, Entry, Policies, Tier};
 use crate::resource::{Actions, Pattern};
@@ -55,6 +58,8 @@ pub struct User {
     pub is_enabled: bool,
     /// What it may do.
     pub policies: Policies,
+    /// What it is by files of 4.x, where those decide about it.
+    pub account: Option<Account>,
     /// Of its rows: the same rows have the same, with one hasher.
     fingerprint: u64,
 }
@@ -65,6 +70,16 @@ impl fmt::Debug for User {
     }
 }
 
+/// What files of 4.x have.
+#[derive(Debug, Default)]
+pub struct Plain {
+    /// From where nobody needs a signature.
+    white: Vec<Addresses>,
+    accounts: HashMap<Box<str>, Arc<User>>,
+    /// Of its rows.
+    fingerprint: u64,
+}
+
 /// All of it.
 #[derive(Debug, Default)]
 pub struct Tables {
@@ -73,6 +88,8 @@ pub struct Tables {
     /// Rises with every change.
     pub version: u64,
     users: HashMap<Box<str>, Arc<User>>,
+    /// Files of 4.x, where they count.
+    pub plain: Option<Arc<Plain>>,
     hasher: DefaultHashBuilder,
 }
 
@@ -120,8 +137,58 @@ impl Tables {
             settings,
             version: self.version + 1,
             users: compiled,
+            plain: None,
             hasher: self.hasher.clone(),
         })
+    }
+
+    /// The tables with what files of 4.x have; what these tables have of the same rows is taken over.
+    ///
+    /// # Errors
+    /// The first row that cannot be taken.
+    pub fn with_plain(
+        mut self,
+        before: &Self,
+        rows: Option<&PlainRows<'_>>,
+    ) -> Result<Self, TableFault> {
+        self.plain = match rows {
+            None => None,
+            Some(rows) => {
+                let fingerprint = self.hasher.hash_one(rows);
+                let same = before.plain.as_ref();
+                let same = same.filter(|plain| plain.fingerprint == fingerprint);
+                Some(match same {
+                    Some(plain) => Arc::clone(plain),
+                    None => Arc::new(Plain::of(rows, fingerprint)?),
+                })
+            }
+        };
+        Ok(self)
+    }
+
+    /// Whether anything is checked.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.settings.is_on() || self.plain.is_some()
+    }
+
+    /// Files of 4.x, where they decide about somebody: all but the users that are known here, while those
+    /// are asked for at all.
+    #[must_use]
+    pub fn plain_for(&self, name: &str, principal: &str) -> Option<&Plain> {
+        let plain = self.plain.as_deref()?;
+        let name = if name.is_empty() { principal } else { name };
+        let is_known = self.settings.is_on() && self.users.contains_key(name);
+        (!is_known).then_some(plain)
+    }
+
+    /// The user or the account of a name: who is decided about where it asks.
+    #[must_use]
+    pub fn decided(&self, name: &str) -> Option<&Arc<User>> {
+        match self.plain_for(name, "") {
+            Some(plain) => plain.account(name),
+            None => self.user(name),
+        }
     }
 
     /// A user by name.
@@ -134,6 +201,47 @@ impl Tables {
     #[must_use]
     pub fn users(&self) -> usize {
         self.users.len()
+    }
+}
+
+impl Plain {
+    fn of(rows: &PlainRows<'_>, fingerprint: u64) -> Result<Self, TableFault> {
+        let fault = |name: &str, why| TableFault::User {
+            name: name.to_owned(),
+            why,
+        };
+        let white = rows.white.iter().map(|text| {
+            Addresses::parse(text).map_err(|why| TableFault::Setting {
+                name: "globalWhiteRemoteAddresses".to_owned(),
+                value: (*text).to_owned(),
+                why,
+            })
+        });
+        let mut accounts = HashMap::with_capacity(rows.accounts.len());
+        for row in &rows.accounts {
+            let account = Account::of(row).map_err(|why| fault(row.name, why))?;
+            let user = Arc::new(User::of_account(row, account));
+            if accounts.insert(Box::from(row.name), user).is_some() {
+                return Err(fault(row.name, "it is there twice"));
+            }
+        }
+        Ok(Self {
+            white: white.collect::<Result<_, _>>()?,
+            accounts,
+            fingerprint,
+        })
+    }
+
+    /// Whether nobody who comes from there needs a signature.
+    #[must_use]
+    pub fn lets_in(&self, ip: Option<IpAddr>) -> bool {
+        self.white.iter().any(|addresses| addresses.has(ip))
+    }
+
+    /// An account by name.
+    #[must_use]
+    pub fn account(&self, name: &str) -> Option<&Arc<User>> {
+        self.accounts.get(name)
     }
 }
 
@@ -172,8 +280,21 @@ impl User {
             is_super,
             is_enabled,
             policies: draft.finish(),
+            account: None,
             fingerprint,
         })
+    }
+
+    fn of_account(row: &AccountRow<'_>, account: Account) -> Self {
+        Self {
+            name: row.name.into(),
+            key: Some(Key::of(row.secret)),
+            is_super: false,
+            is_enabled: true,
+            policies: Policies::default(),
+            account: Some(account),
+            fingerprint: 0,
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use mqcore_access::policies::{Matched, Tier};
 use mqcore_access::resource::Pattern;
 use mqcore_access::settings::Settings;
 use mqcore_access::{
-    Access as Engine, Actions, Allowed, Asked, Caller, Explained, PolicyRow, Refusal, Resource,
-    Source, UserRow,
+    Access as Engine, AccountRow, Actions, Allowed, Asked, Caller, Explained, PlainRows, PolicyRow,
+    Refusal, Resource, Rows, Source, UserRow,
 };
 use mqcore_engine::clock::{Clock, SystemClock};
 use pyo3::exceptions::PyValueError;
@@ -35,7 +35,8 @@ frozen! {
         /// The official names of what was asked for: any of them would have done.
         actions: Vec<&'static str>,
         /// Why: `no user`, `bad signature`, `disabled`, `needs TLS`, `super from`, `needs super`,
-        /// `no policy`, `denied`, `user gone`.
+        /// `no policy`, `denied`, `user gone`; of files of 4.x `no account`, `unknown account`,
+        /// `account signature`, `needs admin`, `no permission`.
         reason: &'static str,
         /// The remark of the answer.
         remark: String,
@@ -131,6 +132,22 @@ type PolicyTuple = (
     PyBackedStr,
 );
 
+/// Names of topics, or of groups, and what an account may with them: 1 Pub, 2 Sub, 3 both, 0 neither.
+type PermissionTuples = Vec<(PyBackedStr, u8)>;
+/// An account of 4.x: access key, secret key, addresses that need no signature, whether it is an
+/// administrator, what it may with topics and groups that are not listed, topics, groups.
+type AccountTuple = (
+    PyBackedStr,
+    PyBackedStr,
+    PyBackedStr,
+    bool,
+    (u8, u8),
+    PermissionTuples,
+    PermissionTuples,
+);
+/// Files of 4.x: addresses that need no signature, accounts.
+type PlainTuple = (Vec<PyBackedStr>, Vec<AccountTuple>);
+
 fn texts(list: &[PyBackedStr]) -> Vec<&str> {
     list.iter().map(|text| &**text).collect()
 }
@@ -165,12 +182,14 @@ impl Access {
     }
 
     /// Puts other tables in force; the version of them.
+    #[pyo3(signature = (users, policies, settings, plain=None))]
     fn replace(
         &self,
         py: Python<'_>,
         users: Vec<UserTuple>,
         policies: Vec<PolicyTuple>,
         settings: &Bound<'_, PyDict>,
+        plain: Option<PlainTuple>,
     ) -> PyResult<u64> {
         let settings: Vec<(PyBackedStr, PyBackedStr)> = settings.items().extract()?;
         let replaced = py.detach(|| {
@@ -178,7 +197,13 @@ impl Access {
             let settings = Settings::read(settings)?;
             let users: Vec<_> = users.iter().map(user_row).collect();
             let policies: Vec<_> = policies.iter().map(policy_row).collect();
-            self.engine.replace(&users, &policies, settings)
+            let plain = plain.as_ref().map(plain_rows);
+            let rows = Rows {
+                users: &users,
+                policies: &policies,
+                plain: plain.as_ref(),
+            };
+            self.engine.replace(rows, settings)
         });
         replaced.map_err(|fault| PyValueError::new_err(fault.to_string()))
     }
@@ -190,7 +215,7 @@ impl Access {
 
     #[getter]
     fn is_on(&self) -> bool {
-        self.engine.tables().settings.is_on()
+        self.engine.tables().is_on()
     }
 
     /// Checks a request as the fast path does; the name of its user, empty where none is needed.
@@ -298,6 +323,32 @@ fn user_row((name, secret, kind, status): &UserTuple) -> UserRow<'_> {
         secret,
         kind,
         status,
+    }
+}
+
+fn permissions(rows: &PermissionTuples) -> Vec<(&str, Actions)> {
+    rows.iter()
+        .map(|(name, actions)| (&**name, Actions(*actions)))
+        .collect()
+}
+
+fn plain_rows((white, accounts): &PlainTuple) -> PlainRows<'_> {
+    let accounts = accounts.iter();
+    let accounts =
+        accounts.map(
+            |(name, secret, white, is_admin, default, topics, groups)| AccountRow {
+                name,
+                secret,
+                white,
+                is_admin: *is_admin,
+                default: (Actions(default.0), Actions(default.1)),
+                topics: permissions(topics),
+                groups: permissions(groups),
+            },
+        );
+    PlainRows {
+        white: texts(white),
+        accounts: accounts.collect(),
     }
 }
 

@@ -67,7 +67,12 @@ pub(crate) fn of_bytes(py: Python<'_>, error: &WireError) -> PyErr {
 
 /// The exception for a request that access control refuses.
 pub(crate) fn refused(py: Python<'_>, refusal: &Refusal) -> PyErr {
-    let facts = vec![("code", number(codes::NO_PERMISSION))];
+    let code = if refusal.reason.is_plain() {
+        codes::SYSTEM_ERROR
+    } else {
+        codes::NO_PERMISSION
+    };
+    let facts = vec![("code", number(code))];
     made(py, OF_REFUSALS, "RefusedError", &refusal.to_string(), facts)
 }
 

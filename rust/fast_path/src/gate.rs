@@ -47,7 +47,11 @@ impl Gate {
         match &self.access {
             Some(access) if access.version() != self.tables.version => {
                 let before = std::mem::replace(&mut self.tables, access.tables());
-                if before.settings == self.tables.settings {
+                let has_same_plain = match (&before.plain, &self.tables.plain) {
+                    (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+                    (before, now) => before.is_none() && now.is_none(),
+                };
+                if has_same_plain && before.settings == self.tables.settings {
                     connections.ids_where(|each| each.identity.has_changed(&self.tables))
                 } else {
                     // What is checked has changed: everybody may have other rights.
@@ -61,7 +65,7 @@ impl Gate {
     /// Whether anything is checked.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.tables.settings.is_on()
+        self.tables.is_on()
     }
 
     /// Lets a request in, or refuses it; whether its user has to be asked for what it does beside its header.

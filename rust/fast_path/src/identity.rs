@@ -80,7 +80,7 @@ impl Identity {
         self.has_several
             || self.user.as_ref().is_some_and(|known| {
                 !tables
-                    .user(&known.name)
+                    .decided(&known.name)
                     .is_some_and(|user| Arc::ptr_eq(known, user))
             })
     }

@@ -56,6 +56,9 @@ pub(crate) fn decided(refusal: &policy::Refusal) -> Refused {
 
 /// Access control refuses.
 pub(crate) fn not_permitted(refusal: &Refusal) -> Refused {
+    if refusal.reason.is_plain() {
+        return error(refusal.to_string());
+    }
     forbidden(refusal.to_string())
 }
 

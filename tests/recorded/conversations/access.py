@@ -1,4 +1,4 @@
-"""Users and policies as tools make, change, list and delete them, while nobody has to sign."""
+"""Users, policies and accounts of 4.x as tools make, change, list and delete them, unsigned."""
 
 from typing import Final
 
@@ -47,6 +47,7 @@ _USERS = Conversation(
         good(3005, {"filter": "u"}),
         refused(3005, {"filter": "x"}, answers=(0,), note="none has it"),
         malformed(3005, {"unknown": "field"}, b"and a body"),
+        refused(52, answers=(3,), note="without aclEnable"),
         good(3003, _NAMED),
         refused(3003, {"username": ""}),
         malformed(3003, {}),
@@ -85,4 +86,35 @@ _POLICIES = Conversation(
     ],
 )
 
-CONVERSATIONS: Final = (_USERS, _POLICIES)
+_ACCOUNT: Final = {"accessKey": "account1", "secretKey": "12345678"}
+_ACCOUNTS = Conversation(
+    "accounts",
+    [
+        good(52, note="no file"),
+        good(50, {**_ACCOUNT, "admin": "false", "topicPerms": "t=PUB|SUB", "groupPerms": "g=DENY"}),
+        good(50, {**_ACCOUNT, "defaultTopicPerm": "PUB", "whiteRemoteAddress": "10.1.*.*"}),
+        refused(50, {**_ACCOUNT, "accessKey": "short"}),
+        refused(50, {**_ACCOUNT, "topicPerms": "t=ALL"}),
+        refused(50, {**_ACCOUNT, "whiteRemoteAddress": "10.0.0.300"}),
+        malformed(50),
+        malformed(50, {"accessKey": "account1"}, b"and a body"),
+        good(53, {"globalWhiteAddrs": "10.2.*.*,10.3.0.1"}),
+        refused(53, {"globalWhiteAddrs": "10.2.*.*", "aclFileFullPath": "/etc/other.yml"}),
+        refused(53, {"globalWhiteAddrs": "10.0.0.300"}),
+        malformed(53),
+        good(52),
+        malformed(52, {"unknown": "field"}, b"and a body"),
+        good(51, {"accessKey": "account1"}),
+        refused(51, {"accessKey": "account1"}),
+        malformed(51),
+    ],
+    settings={
+        "aclEnable": "true",
+        "rocketmqHome": "home",
+        # Whoever names no user needs no signature for these.
+        "authenticationEnabled": "true",
+        "authenticationWhitelist": "50,51,52,53",
+    },
+)
+
+CONVERSATIONS: Final = (_USERS, _POLICIES, _ACCOUNTS)

@@ -19,6 +19,7 @@ from mqcore.broker.processors.maintenance import Maintenance
 from mqcore.broker.processors.messages import Messages
 from mqcore.broker.processors.mounted import refused_when_mounted
 from mqcore.broker.processors.offset_admin import OffsetAdmin
+from mqcore.broker.processors.plain_access import PlainAccess
 from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replication import Replication, refused_by_slave
 from mqcore.broker.processors.replies import Replies
@@ -72,6 +73,7 @@ def dispatcher_of(
         Maintenance(state, persistence),
         Messages(state, static),
         OffsetAdmin(state),
+        PlainAccess(state),
         Progress(state),
         RocksDb(persistence),
         StaticAdmin(state, persistence),

@@ -29,14 +29,14 @@ def authorized(code: int, handler: Handler, state: BrokerState, stored: StoredPa
             return await answer if isinstance(answer, Awaitable) else answer
 
         def serve_stored(request: Request) -> Answer | Awaitable[Answer]:
-            if not state.access.settings.authorizes:
+            if not state.access.authorizes:
                 return handler(request)
             return looked_up(request)
 
         return serve_stored
 
     def serve(request: Request) -> Answer | Awaitable[Answer]:
-        if state.access.settings.authorizes:
+        if state.access.authorizes:
             pairs = pairs_of_body(request.command)
             if pairs is not None:
                 decide(request, pairs)

@@ -2,7 +2,7 @@
 
 use mqcore_access::{Access, Actions, Allowed, Asked, Caller, Explained, Resource, Source};
 
-use super::{NOW_MS, SECRET, Signed, access, user};
+use super::{NOW_MS, SECRET, Signed, access, rows, user};
 
 const FROM: &str = "10.1.1.1:4711";
 const RULES: &[(i32, &str)] = &[
@@ -325,7 +325,7 @@ fn what_was_allowed_is_not_decided_again_and_what_was_refused_is() {
     }
     let settings = mqcore_access::settings::Settings::read(ON.iter().copied()).unwrap();
     access
-        .replace(&[user("app", "Normal", "enable")], &[], settings)
+        .replace(rows(&[user("app", "Normal", "enable")], &[]), settings)
         .unwrap();
     assert!(
         !check(&access, &by("app", 10, &[("topic", "a1")])),

@@ -9,11 +9,14 @@ mod checks;
 mod fuzz;
 mod model;
 mod order;
+mod plain;
 mod revoked;
 mod vectors;
 
 use mqcore_access::settings::Settings;
-use mqcore_access::{Access, Asked, Caller, Passed, PolicyRow, Refusal, Source, Tables, UserRow};
+use mqcore_access::{
+    Access, Asked, Caller, Passed, PolicyRow, Refusal, Rows, Source, Tables, UserRow,
+};
 
 /// When everything happens, Unix ms.
 const NOW_MS: i64 = 1_795_249_596_000;
@@ -108,6 +111,15 @@ impl Signed {
     }
 }
 
+/// Rows of tables without files of 4.x.
+fn rows<'a>(users: &'a [UserRow<'a>], policies: &'a [PolicyRow<'a>]) -> Rows<'a> {
+    Rows {
+        users,
+        policies,
+        plain: None,
+    }
+}
+
 /// Access control with these rules, users, entries and settings.
 fn access(
     rules: &[(i32, &str)],
@@ -118,6 +130,6 @@ fn access(
     let access = Access::new(rules.iter().copied()).unwrap();
     let policies: Vec<_> = policies.iter().map(|text| policy(text)).collect();
     let settings = Settings::read(settings.iter().copied()).unwrap();
-    access.replace(users, &policies, settings).unwrap();
+    access.replace(rows(users, &policies), settings).unwrap();
     access
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mqcore_access::settings::Settings;
 use mqcore_access::{Access, PolicyRow, UserRow};
 
-use super::{policy, user};
+use super::{policy, rows, user};
 
 fn replace(
     access: &Access,
@@ -15,7 +15,7 @@ fn replace(
 ) -> Result<u64, String> {
     let settings = Settings::read([("authenticate", "true")]).unwrap();
     access
-        .replace(users, policies, settings)
+        .replace(rows(users, policies), settings)
         .map_err(|fault| fault.to_string())
 }
 

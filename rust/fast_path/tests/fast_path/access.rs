@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mqcore_access::settings::Settings;
 use mqcore_access::signature::Key;
-use mqcore_access::{Access, PolicyRow, UserRow};
+use mqcore_access::{Access, PolicyRow, Rows, UserRow};
 use mqcore_engine::config::FlushDiskType;
 use mqcore_wire::{Command, CommandRef, FRAME_BYTES_MAX, Split, split};
 
@@ -62,7 +62,14 @@ impl Guarded {
         let on = [("authenticate", "true"), ("authorize", "true")];
         let users = ["app", "other", "same"].map(user);
         self.access
-            .replace(&users, &rows, Settings::read(on).unwrap())
+            .replace(
+                Rows {
+                    users: &users,
+                    policies: &rows,
+                    plain: None,
+                },
+                Settings::read(on).unwrap(),
+            )
             .unwrap();
     }
 
