@@ -7,6 +7,7 @@ from pathlib import Path
 from console_visits import Visitor
 from mqcore.console import Console, ConsoleSettings
 from mqcore.console.users import Role
+from mqcore.remoting import Credentials
 from mqcore.testing.loop_thread import LoopThread
 
 PASSWORD = "a good password"
@@ -14,7 +15,12 @@ PASSWORD = "a good password"
 
 @contextmanager
 def running(
-    namesrv: str, data: Path, *, question_s: float = 5.0, page_s: float = 10.0
+    namesrv: str,
+    data: Path,
+    *,
+    question_s: float = 5.0,
+    page_s: float = 10.0,
+    credentials: Credentials | None = None,
 ) -> Iterator[Console]:
     """Runs a console, with a user of each role."""
     thread = LoopThread("console")
@@ -22,7 +28,12 @@ def running(
     async def started() -> Console:
         made = Console(
             ConsoleSettings(
-                namesrv=namesrv, data=data, port=0, question_s=question_s, page_s=page_s
+                namesrv=namesrv,
+                data=data,
+                port=0,
+                credentials=credentials,
+                question_s=question_s,
+                page_s=page_s,
             )
         )
         for role in Role:
