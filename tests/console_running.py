@@ -31,9 +31,9 @@ def running(
                 namesrv=namesrv,
                 data=data,
                 port=0,
+                credentials=credentials,
                 question_s=question_s,
                 page_s=page_s,
-                credentials=credentials,
             )
         )
         for role in Role:

@@ -26,6 +26,7 @@ PARTS = {
     "{topic:path}": "t",
     "{group:path}": "g",
     "{id}": "0" * 32,
+    "{user:path}": "app",
 }
 
 

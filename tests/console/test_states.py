@@ -24,6 +24,7 @@ from namesrv.asking import CLUSTER, registration_body, rows, settings_of
 
 TOPICS = 10_000
 GROUPS = 1_000
+USERS = 10_000
 ROUNDS = 5
 PAGES = [path for path, _ in MENU]
 # What a page may take on a machine that does nothing else, and what it may ask.
@@ -208,6 +209,19 @@ def _group(name: str) -> dict[str, object]:
     return {"groupName": name, "consumeEnable": True, "retryMaxTimes": 16, "retryQueueNums": 1}
 
 
+def _users() -> list[dict[str, str]]:
+    return [
+        {"username": f"user-{n:05}", "password": "x", "userType": "Normal", "userStatus": "enable"}
+        for n in range(USERS)
+    ]
+
+
+def _policies() -> list[dict[str, Any]]:
+    entry = {"resource": "Topic:orders*", "actions": ["Pub"], "decision": "Allow"}
+    policies = [{"policyType": "Custom", "entries": [entry]}]
+    return [{"subject": f"User:user-{n:05}", "policies": policies} for n in range(0, USERS, 10)]
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Console, Visitor]]:
     """A broker with ten thousand topics and a thousand groups, and a console over it."""
@@ -224,6 +238,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Console, V
     }
     names = [f"group-{number:04}" for number in range(GROUPS)]
     offsets = {f"topic-{number:05}@{name}": {"0": 0, "1": 0} for number, name in enumerate(names)}
+    for name, rows_of in (("users", _users()), ("acls", _policies())):
+        (directory / "config" / f"{name}.json").write_text(json.dumps({name: rows_of}))
     for file, kept in (
         ("topics", {"topicConfigTable": table}),
         ("subscriptionGroup", {"subscriptionGroupTable": {n: _group(n) for n in names}}),
@@ -241,6 +257,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Console, V
 MANY = (
     *("/topics?page=77&sort=-queues", "/topics?q=topic-0999", "/groups?sort=-lag&page=9"),
     *("/topics/topic-00007", "/groups/group-0007", "/clients?kind=consumers"),
+    *("/access?q=user-0999&kind=Normal", "/access/user-00010"),
     *(f"/brokers/broker-test/0?tab={tab}" for tab in BROKER_TABS),
 )
 

@@ -1,6 +1,6 @@
 """Access control of a name server or controller: every request is checked before its handler.
 
-    gate = ServerGate(settings.access, directory=..., server="namesrv")
+    gate = ServerGate(settings.access, directory=..., trail=trail)
     gate.load()                       # blocks: at the start
     gate.guard(dispatcher)
     tasks.every("access", gate.look, period_s=lambda: LOOK_S)
@@ -18,6 +18,7 @@ from typing import Final
 from mqcore.access.control import AccessControl
 from mqcore.access.provisions import check_access
 from mqcore.access.refusals import RefusalLog
+from mqcore.audit import AuditTrail
 from mqcore.config import AccessSettings
 from mqcore.errors import ConfigurationError, MQError, RefusedError
 from mqcore.remoting import Dispatcher, Request, RequestCode, ResponseCode
@@ -36,13 +37,13 @@ _NO_ROUTE: Final = "No topic route info in name server for the topic: "
 class ServerGate:
     """Checks the requests of one server without a fast path."""
 
-    def __init__(self, settings: AccessSettings, *, directory: Path, server: str) -> None:
+    def __init__(self, settings: AccessSettings, *, directory: Path, trail: AuditTrail) -> None:
         """Prepares; nothing is read yet.
 
         Args:
             settings: The server's settings of access control.
             directory: Where the files are, unless the settings have another place.
-            server: Its name, for lines about refusals.
+            trail: The server's audit, where refusals get lines.
 
         Raises:
             ConfigurationError: A setting cannot work.
@@ -54,7 +55,8 @@ class ServerGate:
         if settings.guards_routes:
             cluster = settings.cluster or _CLUSTER
             self.control = AccessControl(settings, cluster=cluster, directory=directory, is_on=True)
-            self._refusals = RefusalLog(self.control.engine, server)
+            engine, note = self.control.engine, trail.note
+            self._refusals = RefusalLog(engine, trail.server, note=note)
         self._seen: object = None
 
     def load(self) -> None:
@@ -98,6 +100,11 @@ class ServerGate:
                     f"{_NO_ROUTE}{topic}", code=ResponseCode.TOPIC_NOT_EXIST
                 ) from error
             raise
+
+    def signer(self, request: Request) -> str:
+        """Returns whose signature a request has that was not checked; empty for nobody's."""
+        user = None if self.control is None else self.control.signer_of(request.command)
+        return "" if user is None else user.name
 
     def _is_trusted(self, request: Request) -> bool:
         """Returns whether an unsigned request comes from where nobody signs."""

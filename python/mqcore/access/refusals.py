@@ -1,24 +1,23 @@
 """What was refused: counted by what it was about, and logged as lines of JSON for the audit.
 
 The engine keeps refusals in a ring; `look` takes them, now and then. The first of a kind (user,
-address, resource, request) is logged at once, the rest as a count per minute. The audit of changes
-has its place beside it: the same logger, another `event`.
+address, resource, request) is logged at once and becomes a line of the audit, the rest as a count
+per minute.
 """
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mqcore.audit import LOGGER
 from mqcore.clock import wall_ms
 from mqcore.native import Access, AccessRefusal
 from mqcore.remoting import code_name
 
-__all__ = ["LOGGER", "RefusalLog"]
+__all__ = ["RefusalLog"]
 
-# A logger of its own, so that the lines can go to a file of their own.
-LOGGER: Final = "mqcore.audit"
 _log = logging.getLogger(LOGGER)
 
 # Kinds that are counted at the most: a table of some 4 MB. What comes beyond is counted as one.
@@ -44,18 +43,27 @@ class RefusalLog:
         total: How many there were, those of dry runs among them.
     """
 
-    def __init__(self, engine: Access, server: str, *, now_ms: Callable[[], int] = wall_ms) -> None:
+    def __init__(
+        self,
+        engine: Access,
+        server: str,
+        *,
+        note: Callable[[Mapping[str, Any]], None] | None = None,
+        now_ms: Callable[[], int] = wall_ms,
+    ) -> None:
         """Takes whose refusals they are.
 
         Args:
             engine: What refuses.
             server: The name of the server, for the lines.
+            note: Takes what becomes a line of the audit; None without one.
             now_ms: The wall clock.
         """
         self.left_out = 0
         self.total = 0
         self._engine = engine
         self._server = server
+        self._to_audit = note
         self._now_ms = now_ms
         self._kinds: dict[_Key, _Counted] = {}
 
@@ -98,12 +106,32 @@ class RefusalLog:
         counted.logged, counted.logged_ms = counted.count, now_ms
         row = {"event": "refused", "server": self._server, **_row(key, counted), "count": count}
         _log.warning("%s", json.dumps(row, ensure_ascii=False))
+        if self._to_audit is not None:
+            self._to_audit(_audited(key, counted, count))
 
     def to_json(self) -> dict[str, Any]:
         """Returns every kind with its count: `{"refusals": [...], "leftOut", "total"}`."""
         self.look()
         rows = [_row(key, each) | {"count": each.count} for key, each in self._kinds.items()]
         return {"refusals": rows, "leftOut": self.left_out, "total": self.total}
+
+
+def _audited(key: _Key, counted: _Counted, count: int) -> dict[str, Any]:
+    """Returns the line of a refusal, with the members that those of changes have."""
+    code, user, source, resource, actions, reason, is_dry_run = key
+    return {
+        "event": "refused",
+        "code": code,
+        "request": code_name(code),
+        "user": user,
+        "address": source,
+        "resource": [resource] if resource else [],
+        "actions": list(actions),
+        "outcome": "would be refused" if is_dry_run else "refused",
+        "reason": reason,
+        "remark": counted.remark,
+        "count": count,
+    }
 
 
 def _row(key: _Key, counted: _Counted) -> dict[str, Any]:

@@ -8,7 +8,9 @@ async with Admin("127.0.0.1:9876") as admin:
 `mqcore.aio.Admin` is this `Admin`; `mqcore.Admin` has the same methods without `await`.
 """
 
+from mqcore.admin.access import Access, AccessDecision, AccessEntry, AccessUser
 from mqcore.admin.admin import Admin
+from mqcore.admin.audits import AuditCheck, AuditPage, Audits
 from mqcore.admin.broker_settings import BrokerSetting
 from mqcore.admin.brokers import Brokers
 from mqcore.admin.dead_letters import DeadLetter, DeadLetters, ResendResult, Resent
@@ -33,6 +35,7 @@ from mqcore.admin.results import (
 from mqcore.admin.slow import RequestStage, SlowRequest, SlowRequests
 from mqcore.admin.topics import Topics
 from mqcore.admin.traces import Traces
+from mqcore.audit import Wanted as AuditWanted
 from mqcore.client.routes import TopicRoute
 from mqcore.model.groups import GroupConfig
 from mqcore.model.request_modes import RequestMode
@@ -42,7 +45,15 @@ from mqcore.occupancy import FilePart, Held, Mapped, Occupied
 
 __all__ = [
     "LATEST_MS",
+    "Access",
+    "AccessDecision",
+    "AccessEntry",
+    "AccessUser",
     "Admin",
+    "AuditCheck",
+    "AuditPage",
+    "AuditWanted",
+    "Audits",
     "BrokerSetting",
     "Brokers",
     "ClusterInfo",

@@ -332,6 +332,9 @@ class Broker:
 
         self._ends_with(self._unmount, self._unmount)
         self._state, self._persistence = await asyncio.to_thread(opened)
+        # Behind the last change that has a line.
+        trail = self.state.trail
+        self._ends_with(trail.stop, trail.stop)
         self._ends_with(self._close_store, self._abandon_store)
         self._ends_with(self._save)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mqcore.access import AccessControl, RefusalLog, credentials_of, plain_files
+from mqcore.audit import AuditTrail
 from mqcore.broker.bloom import BloomFilter
 from mqcore.broker.delays import DelayTable, parse_levels
 from mqcore.broker.filters import FilterTable
@@ -52,6 +53,7 @@ class BrokerState:
         locks: Who may read which ordered queue.
         access: Who may do what.
         access_log: What was refused for that, counted and logged.
+        trail: The audit: lines of changes and refusals.
         credentials: What requests to other servers are signed with; None for unsigned ones.
         modes: Which groups ask by pop.
         delays: How far delayed messages were delivered.
@@ -97,6 +99,7 @@ class BrokerState:
     modes: RequestModeTable
     access: AccessControl
     access_log: RefusalLog
+    trail: AuditTrail
     credentials: Credentials | None
     delays: DelayTable
     statistics: Statistics
@@ -150,6 +153,9 @@ class BrokerState:
             plain=plain if has_plain else None,
             migrates=plain if migrates else None,
         )
+        trail = AuditTrail.of(
+            settings.access, directory=Path(settings.store_dir), server=settings.name
+        )
         fast_path.set_access(access.engine)
         return cls(
             settings=settings,
@@ -178,7 +184,8 @@ class BrokerState:
             locks=OrderLocks(),
             modes=RequestModeTable(),
             access=access,
-            access_log=RefusalLog(access.engine, settings.name),
+            access_log=RefusalLog(access.engine, settings.name, note=trail.note),
+            trail=trail,
             credentials=credentials_of(settings.access),
             delays=DelayTable(levels_ms, boot_ms),
             statistics=Statistics(),

@@ -24,6 +24,7 @@ _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
 _HELPS = {
     "acl": "Users, what they may do, and why something is refused.",
     "admin": "Run a command of RocketMQ's mqadmin by its name.",
+    "audit": "Who changed what at servers, and who was refused.",
     "auth": "Begin with access control.",
     "bench": "Measure a cluster with this client.",
     "broker": "Run a broker, or look at one that runs.",

@@ -71,6 +71,12 @@ class AccessSettings:
     requires_tls: Annotated[bool, "mqcoreAuthRequiresTls"]
     guards_routes: Annotated[bool, "mqcoreNamesrvAuth"]
     trusted: Annotated[str, "mqcoreNamesrvTrusted"]
+    is_audited: Annotated[bool, "mqcoreAuditEnable"]
+    audit_file: Annotated[Path | str, "mqcoreAuditFile"]
+    audit_file_bytes: Annotated[int, "mqcoreAuditFileSize"]
+    audit_files_max: Annotated[int, "mqcoreAuditFiles"]
+    is_audit_synced: Annotated[bool, "mqcoreAuditSync"]
+    audit_on_failure: Annotated[str, "mqcoreAuditOnFailure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 from typing import Final
 
 from mqcore.console.pages import (
+    access,
+    access_changes,
     broker_changes,
     brokers,
     clients,
@@ -44,6 +46,8 @@ PAGES: Final = (
     Page("/later", later.later),
     Page("/clients", clients.clients),
     Page("/namesrv", name_servers.name_servers),
+    Page("/access", access.access),
+    Page("/access/{user:path}", access.user),
     Page("/audit/file", own.audit_file, Role.ADMIN),
     Page("/audit", own.audit, Role.ADMIN),
     Page("/help", own.help_page),
@@ -56,6 +60,7 @@ CHANGES: Final[tuple[Change, ...]] = (
     *dead_letters.CHANGES,
     *later.CHANGES,
     *name_servers.CHANGES,
+    *access_changes.CHANGES,
 )
 # Path and text; what is not built is not here.
 MENU: Final[tuple[tuple[str, str], ...]] = (
@@ -69,6 +74,7 @@ MENU: Final[tuple[tuple[str, str], ...]] = (
     ("/later", "Later"),
     ("/clients", "Clients"),
     ("/namesrv", "Name servers"),
+    ("/access", "Access"),
     ("/audit", "Audit"),
     ("/help", "Help"),
 )

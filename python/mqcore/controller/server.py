@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mqcore.access import LOOK_S, ServerGate, credentials_of
+from mqcore.audit import AuditLooks, AuditTrail, audit, settings_named, settings_now
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import ControllerSettings, ListenerSettings
 from mqcore.config.budget import memory_plan
@@ -33,6 +34,7 @@ from mqcore.remoting import (
     Address,
     Link,
     LinkEvents,
+    RequestCode,
     Server,
     TcpAddress,
     limits_of,
@@ -70,11 +72,11 @@ class Controller(LinkEvents):
         self._settings = settings
         self._clock = clock
         self._peers: Peers = peers_of(settings)
-        self._gate = ServerGate(
-            settings.access,
-            directory=Path(settings.store_dir),
-            server="controller",
+        directory = Path(settings.store_dir)
+        self._trail = AuditTrail.of(
+            settings.access, directory=directory, server=f"controller {self._peers.self_id}"
         )
+        self._gate = ServerGate(settings.access, directory=directory, trail=self._trail)
         self._requests: Requests | None = None
         self._node: ControllerNode | None = None
         self.server: Server | None = None
@@ -113,6 +115,7 @@ class Controller(LinkEvents):
         listener = replace(settings.listener, port=self._peers.own_port)
         limits = limits_of(listener, memory_plan(settings.configuration))
         async with AsyncExitStack() as starting:
+            starting.push_async_callback(self._trail.stop)
             store_dir, self_id = Path(settings.store_dir), self._peers.self_id
             await asyncio.to_thread(check_group, store_dir, settings.group, self_id)
             node = await asyncio.to_thread(ControllerNode, settings.store_dir, self._group())
@@ -132,6 +135,7 @@ class Controller(LinkEvents):
             starting.push_async_callback(requests.elections.close)
             dispatcher = requests.dispatcher()
             await asyncio.to_thread(self._gate.load)
+            audit(dispatcher, self._trail, self._looks(requests))
             self._gate.guard(dispatcher)
             server = Server(dispatcher, limits=limits, events=[self])
             starting.push_async_callback(server.close)
@@ -152,6 +156,15 @@ class Controller(LinkEvents):
             )
             self._started = starting.pop_all()
         return address
+
+    def _looks(self, requests: Requests) -> AuditLooks:
+        """Returns what the audit has of changes."""
+        code = RequestCode.UPDATE_CONTROLLER_CONFIG
+        return AuditLooks(
+            {code: lambda _asked, about: settings_now(requests.settings.configuration, about)},
+            {code: settings_named},
+            self._gate.signer,
+        )
 
     async def stop(self) -> None:
         """Accepts nothing more, answers what is half done, and closes everything."""

@@ -15,10 +15,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from mqcore.access import LOOK_S, ServerGate, credentials_of
+from mqcore.audit import AuditTrail, audit
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import NamesrvSettings
 from mqcore.config.budget import memory_plan
 from mqcore.errors import RemotingError
+from mqcore.namesrv.audit_looks import namesrv_looks
 from mqcore.namesrv.requests import Requests
 from mqcore.namesrv.shapes import MinIdChange
 from mqcore.periodic import PeriodicTasks
@@ -65,11 +67,9 @@ class NameServer(LinkEvents):
             ConfigurationError: A setting of access control cannot work.
         """
         self.requests = Requests(settings, clock=clock, changed=self._notify)
-        self._gate = ServerGate(
-            settings.access,
-            directory=Path(settings.kv_config_path).parent,
-            server="namesrv",
-        )
+        directory = Path(settings.kv_config_path).parent
+        self._trail = AuditTrail.of(settings.access, directory=directory, server="namesrv")
+        self._gate = ServerGate(settings.access, directory=directory, trail=self._trail)
         self.server: Server | None = None
         self._clock = clock
         self._client: Client | None = None
@@ -96,9 +96,11 @@ class NameServer(LinkEvents):
         limits = limits_of(listener, plan)
         _log.debug("%s; %d connections at the most", plan, limits.connections_max)
         async with AsyncExitStack() as starting:
+            starting.push_async_callback(self._trail.stop)
             starting.push_async_callback(self._close_client)
             dispatcher = self.requests.dispatcher()
             await asyncio.to_thread(self._gate.load)
+            audit(dispatcher, self._trail, namesrv_looks(self.requests, self._gate))
             self._gate.guard(dispatcher)
             server = Server(dispatcher, limits=limits, events=[self])
             starting.push_async_callback(server.close)

@@ -208,5 +208,8 @@ OWN_PERMISSIONS: Final[Mapping[int, str]] = MappingProxyType(
         # Whose secrets are in no answer of it.
         1_480_040: _READS_CLUSTER,
         1_480_041: _READS_CLUSTER,
+        # Who did what, and from where: not for everybody who watches.
+        1_480_050: "super",
+        1_480_053: "super",
     }
 )

@@ -37,6 +37,8 @@ joins fields of which the first counts that is there, and `?` leaves the pair ou
 signature; *super*: Super users alone; *body*: topics and groups that are in the body, or in the
 message that is asked for.
 
+*audited*: whether the request becomes a line of the [audit](audit.md).
+
 A code without an answer, known or not, gets REQUEST_CODE_NOT_SUPPORTED (3).
 
 """
@@ -61,9 +63,10 @@ def page() -> str:
         for code in sorted(RequestCode)
         if not code.row.answered_by
     ]
-    parts.append("\n## Between programs of mqcore\n\n| code | name | permission |\n|---|---|---|\n")
+    head = "| code | name | permission | audited |\n|---|---|---|---|\n"
+    parts.append(f"\n## Between programs of mqcore\n\n{head}")
     parts += [
-        f"| {int(code)} | `{code.name}` | {_shown(code.permission)} |\n"
+        f"| {int(code)} | `{code.name}` | {_shown(code.permission)} | {_yes(code.is_audited)} |\n"
         for code in sorted(OwnRequestCode)
     ]
     return "".join(parts)
@@ -73,14 +76,19 @@ def _answered(kind: Family, codes: list[RequestCode]) -> list[str]:
     if not codes:
         return []
     head = (
-        "| code | name | answered by | since | mounted | permission |\n|---|---|---|---|---|---|\n"
+        "| code | name | answered by | since | mounted | permission | audited |\n"
+        "|---|---|---|---|---|---|---|\n"
     )
     rows = [
         f"| {int(code)} | `{code.name}` | {_who(code)} | {_releases(code)} | {_mounted(code)} "
-        f"| {_shown(code.row.permission)} |\n"
+        f"| {_shown(code.row.permission)} | {_yes(code.row.is_audited)} |\n"
         for code in codes
     ]
     return [f"## {kind}\n\n{head}", *rows, "\n"]
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else ""
 
 
 def _shown(permission: str) -> str:

@@ -12,6 +12,7 @@ from enum import Flag, IntEnum, StrEnum, auto
 from types import MappingProxyType
 from typing import Final
 
+from mqcore.remoting.audited_requests import AUDITED, undecided
 from mqcore.remoting.permissions import OWN_PERMISSIONS, PERMISSIONS
 
 __all__ = [
@@ -82,6 +83,7 @@ class Row:
         until: The last one, where a later release has it no more.
         on_mounted: Whether a broker over a mounted (read-only) store serves it.
         permission: What a user must be allowed, from `permissions`; empty where no server answers.
+        is_audited: Whether it becomes a line of the audit, from `audited_requests`.
         reason: Why nobody answers it.
     """
 
@@ -92,6 +94,7 @@ class Row:
     until: str = ""
     on_mounted: bool = True
     permission: str = ""
+    is_audited: bool = False
     reason: str = ""
 
 
@@ -130,7 +133,8 @@ class RequestCode(IntEnum):
         """Makes the member a number that knows its row."""
         code = int.__new__(cls, row.number)
         code._value_ = row.number
-        code.row = replace(row, permission=PERMISSIONS.get(row.number, ""))
+        permission = PERMISSIONS.get(row.number, "")
+        code.row = replace(row, permission=permission, is_audited=row.number in AUDITED)
         return code
 
     SEND_MESSAGE = Row(10, Family.SEND, _NATIVE, "4.0.0", on_mounted=False)
@@ -350,11 +354,20 @@ class OwnRequestCode(IntEnum):
     ACCESS_EXPLAINED = 1_480_040
     # What was refused, or would have been in a dry run (tool to broker).
     ACCESS_REFUSALS = 1_480_041
+    # Lines of the audit, the newest first (tool to any server).
+    AUDIT_READ = 1_480_050
+    # Whether lines of the audit were taken out or changed (tool to any server).
+    AUDIT_VERIFY = 1_480_053
 
     @property
     def permission(self) -> str:
         """What a user must be allowed."""
         return OWN_PERMISSIONS[self]
+
+    @property
+    def is_audited(self) -> bool:
+        """Whether it becomes a line of the audit."""
+        return self in AUDITED
 
 
 # By number.
@@ -367,7 +380,8 @@ def _rules() -> Mapping[int, str]:
     """Returns the rule of every code that a server answers.
 
     Raises:
-        RuntimeError: One has none, or there is one of a code that nobody answers.
+        RuntimeError: One has none, or there is one of a code that nobody answers; or nobody has
+            decided whether one is audited.
     """
     servers = AnsweredBy.NATIVE | AnsweredBy.BROKER | AnsweredBy.NAMESRV | AnsweredBy.CONTROLLER
     answered = {int(code) for code in RequestCode if code.row.answered_by & servers}
@@ -378,7 +392,12 @@ def _rules() -> Mapping[int, str]:
     if differing:
         named = ", ".join(code_name(code) for code in sorted(differing))
         raise RuntimeError(f"permissions differ from the table of request codes: {named}")
-    return MappingProxyType({**PERMISSIONS, **OWN_PERMISSIONS})
+    rules = {**PERMISSIONS, **OWN_PERMISSIONS}
+    open_codes = undecided(rules, {*CODES, *own})
+    if open_codes:
+        named = ", ".join(code_name(code) for code in open_codes)
+        raise RuntimeError(f"whether these are audited is not decided, or is twice: {named}")
+    return MappingProxyType(rules)
 
 
 def answered_by(who: AnsweredBy) -> frozenset[RequestCode]:

@@ -1,7 +1,9 @@
 """The answers to what is not hot, one family of requests per file."""
 
+from mqcore.audit import AuditRequests, recorded
 from mqcore.broker.access_changes import AccessChanges
 from mqcore.broker.access_pairs import StoredPairs
+from mqcore.broker.audit_looks import audit_looks
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.passing_on import PassingOn
@@ -87,16 +89,21 @@ def dispatcher_of(
                 raise RuntimeError(f"{code_name(code)} has two handlers")
     check_native(native_request_codes())
     check_handlers(AnsweredBy.BROKER, handlers)
+    looks = audit_looks(state)
+
+    def audited(code: int, handler: Handler) -> Handler:
+        return guarded(recorded(code, handler, state.trail, looks), state)
+
     served = {
-        code: guarded(
-            authorized(code, _refused_by_role(code, handler, state), state, stored), state
-        )
+        code: audited(code, authorized(code, _refused_by_role(code, handler, state), state, stored))
         for code, handler in handlers.items()
     }
     own = (replication, SlowRequests(state), Snapshots(state, persistence), Inside(state), access)
     for each in own:
         for code, handler in each.own_handlers().items():
-            served[code] = guarded(handler, state)
+            served[code] = audited(code, handler)
+    for code, handler in AuditRequests(state.trail).handlers().items():
+        served[code] = guarded(handler, state)
     return Dispatcher(served)
 
 
@@ -107,8 +114,9 @@ def serve_succession(
     passing_on: PassingOn,
 ) -> None:
     """Lets a broker's table serve who is master next, and pass on what is for another master."""
+    looks = audit_looks(state)
     for code, handler in Succession(state, persistence).handlers().items():
-        dispatcher.on(code, guarded(handler, state))
+        dispatcher.on(code, guarded(recorded(code, handler, state.trail, looks), state))
     passing_on.join(dispatcher)
 
 

@@ -25,6 +25,7 @@ from mqcore.model.heartbeats import (
     ConsumerData,
     HeartbeatData,
 )
+from mqcore.model.languages import language_name
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_list, as_text
 from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object
@@ -41,24 +42,6 @@ _Result = TypeVar("_Result")
 _BODY_BYTES_AT_ONCE = 64 << 10
 # Members that a warning names: enough to find the others.
 _DIFFERENCES_SHOWN_MAX = 4
-
-# Names of languages by their code on the wire; a code beyond is of a language made later.
-_LANGUAGES = (
-    "JAVA",
-    "CPP",
-    "DOTNET",
-    "PYTHON",
-    "DELPHI",
-    "ERLANG",
-    "RUBY",
-    "OTHER",
-    "HTTP",
-    "GO",
-    "PHP",
-    "OMS",
-    "RUST",
-    "NODE_JS",
-)
 
 
 class Clients:
@@ -405,8 +388,3 @@ def _try(
     except RefusedError as error:
         faults.append(error)
         return None
-
-
-def language_name(code: int) -> str:
-    """Returns the name of a client's language."""
-    return _LANGUAGES[code] if 0 <= code < len(_LANGUAGES) else "OTHER"

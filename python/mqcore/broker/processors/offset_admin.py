@@ -9,9 +9,9 @@ from mqcore.broker.consumer_offsets import (
     offsets_json,
     topics_of_group,
 )
-from mqcore.broker.processors.clients import language_name
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
+from mqcore.model.languages import language_name
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, compact_in_parts, with_queue_keys
 from mqcore.native import Command

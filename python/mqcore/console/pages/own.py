@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from mqcore.console.listing import listed
+from mqcore.console.pages.audit_server import audited_servers, server_audit
 from mqcore.console.users import Role
 from mqcore.console.views import Asked, View
 
@@ -23,6 +24,8 @@ COMMANDS: Final = (
     ("Trace", "mqcore msg trace ID", ""),
     ("Dead letters", "mqcore dlq list GROUP", "mqcore dlq resend GROUP --dry-run"),
     ("Name servers", "mqadmin getNamesrvConfig", "mqadmin updateKvConfig"),
+    ("Access", "mqcore acl users", "mqcore acl grant USER Pub Topic:T"),
+    ("Audit of servers", "mqcore audit search", "mqcore audit verify"),
 )
 KEYS: Final = (
     ("/", "search"),
@@ -39,7 +42,10 @@ KEYS: Final = (
 
 
 async def audit(asked: Asked) -> View:
-    """Returns the last changes, the newest first."""
+    """Returns the last changes, the newest first: of this console, or of a server."""
+    servers = await audited_servers(asked)
+    if asked.query.get("of", ""):
+        return await server_audit(asked, servers)
     text, user = asked.query.get("q", "").strip(), asked.query.get("user", "")
     every = asked.audit.rows()
     rows = [
@@ -54,6 +60,7 @@ async def audit(asked: Asked) -> View:
     }
     is_checked = asked.query.get("check") == "yes"
     data = {
+        "servers": servers,
         "list": listed(rows, asked.query, columns=columns, default="-time", of=len(every)),
         "q": text,
         "user_chosen": user,
@@ -76,7 +83,7 @@ async def help_page(asked: Asked) -> View:
     roles = [
         (Role.READER.text, "looks at everything, messages too"),
         (Role.OPERATOR.text, "also sends, consumes again, resends dead letters, moves groups"),
-        (Role.ADMIN.text, "also makes, changes and deletes topics, groups, settings, keys"),
+        (Role.ADMIN.text, "also makes, changes and deletes topics, groups, settings, keys, users"),
     ]
     data = {"keys": KEYS, "commands": COMMANDS, "roles": roles, "own_role": asked.role.text}
     return View("help.html", "Help", data)
