@@ -28,7 +28,7 @@ _TINY_FILES: Final = {
     "maxHashSlotNum": "64",
     "maxIndexNum": "256",
     "timerWheelEnable": "true",
-    "mappedFileSizeTimerLog": "8192",
+    "mappedFileSizeTimerLog": "4096",
 }
 _TIMERS: Final = {
     **_ASYNC,
@@ -351,21 +351,21 @@ FAULTS: Final = (
     ),
     Fault(
         "name server empty",
-        "it is killed and started at once",
+        "it is killed and started at once; a producer begins meanwhile",
         harm_network.name_server_empty,
         3,
         _ASYNC,
     ),
     Fault(
         "name server lies",
-        "every route leads to a port where nobody is, for 4 s",
+        "every route leads to a port where nobody is; a producer begins meanwhile",
         harm_network.name_server_lies,
         2,
         _ASYNC,
     ),
     Fault(
         "name servers disagree",
-        "a second one knows no broker, or lies",
+        "a second one knows no broker, or lies; a producer begins meanwhile",
         harm_network.name_servers_disagree,
         4,
         _ASYNC,
