@@ -270,7 +270,7 @@ class SendError(MQError):
         reason: Why the last try ended, or why there was none.
         topic: The topic.
         attempts: What each try ended with, in order: broker name and error.
-        may_be_stored: Whether a try may have been done though no answer came.
+        may_be_stored: Whether a try may have been done though nobody acknowledged it.
     """
 
     reason: SendReason

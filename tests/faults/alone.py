@@ -26,6 +26,7 @@ from faults.memory_limit import MemoryGroup, memory_group
 from faults.proxy import Proxy
 from faults.stepped_clock import SteppedClock, stepped_clock
 from interop.processes import free_port
+from interop.registered import wait_until
 from interop.replicated import SMALL
 from interop.servers import OURS, Program, Servers, prepared
 
@@ -211,6 +212,7 @@ def alone(root: Path, keys: Mapping[str, str], needs: frozenset[Need]) -> Iterat
             stack.callback(program.resume)
         servers.namesrv.start()
         servers.broker.start()
+        wait_until(servers.namesrv.address, bool)
         yield it_
 
 

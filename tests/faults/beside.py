@@ -72,6 +72,8 @@ class _Works:
     def rest(self) -> None:
         self._works.rest()
         self._missing = eventually(self._works.missing, lambda missing: not missing)
+        if self._missing:
+            print(f"not delivered: {Counter(work for work, _ in self._missing)}", flush=True)
 
     def count(self, figures: Figures) -> None:
         there = Counter(_bodies(self._it, {DELAYED, TIMED}))

@@ -8,15 +8,20 @@ import contextlib
 import random
 import resource
 import socket
+import time
+from pathlib import Path
 
 from faults.alone import Alone, descriptors
 from faults.harm_disks import must_live
 from faults.rounds import pass_s
+from mqcore import Message, Producer
 
 _DAY_S = 86_400.0
 # Beyond what the process has of its own: some of its files stay in memory, or hardly any.
 _SPARE_BYTES = (1 << 20, 8 << 20, 32 << 20)
 _KNOCKS = 64
+# More than a file of the timer log has.
+_TIMED = 100
 _CONNECT_TIMEOUT_S = 1.0
 _BEFORE_MIDNIGHT_S = 2.0
 # Far beyond what a time server does: 500 parts in a million.
@@ -83,6 +88,18 @@ def slew_clock(it: Alone, dice: random.Random) -> None:
 def roll_over(it: Alone, dice: random.Random) -> None:
     """Files of every kind are full one after the other, and the process is killed in between."""
     for _ in range(dice.randrange(2, 4)):
-        pass_s(dice.random())
+        with Producer(it.namesrv, group="timed") as producer:
+            for number in range(_TIMED):
+                due_s = time.time() + 1.0
+                producer.send(Message("Timed", f"timed {number}", deliver_at=due_s))
         it.broker.kill()
         it.broker.start()
+    for kind in ("commitlog", "consumequeue/Faults/0", "consumequeue_ext/Faults/0", "index"):
+        must_have_rolled(it.store / kind)
+    must_have_rolled(it.store / "timerlog")
+
+
+def must_have_rolled(folder: Path) -> None:
+    """Fails where there is one file of a kind, or none."""
+    names = sorted(each.name for each in folder.iterdir())
+    assert len(names) > 1, f"{folder} has {names}"

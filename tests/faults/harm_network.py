@@ -8,7 +8,7 @@ import contextlib
 import random
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from faults.alone import Alone
@@ -20,6 +20,7 @@ from faults.proxy import Way
 from faults.rounds import pass_s
 from interop.patience import eventually
 from interop.registered import brokers
+from mqcore import Message, MQError, Producer
 from mqcore.native import Command
 from mqcore.remoting import RequestCode
 
@@ -30,6 +31,7 @@ _SLOW_READERS = 8
 _SLOW_PULLS = 400
 _SPELLS_S = (0.3, 1.5, TIMEOUT_S + 1.0)
 _CONNECT_TIMEOUT_S = 10.0
+_NEWCOMER_TIMEOUT_S = 2.0
 # Closing with this lets the system send a reset.
 _LINGER_NOT = struct.pack("ii", 1, 0)
 _TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(192)
@@ -193,7 +195,20 @@ def _endpoint(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-# Name servers.
+# Name servers. Who knows a route goes on with it; so somebody comes who knows none.
+
+
+@contextmanager
+def newcomer(it: Alone) -> Iterator[Callable[[], bool]]:
+    """A producer that begins now; gives what sends a message, and returns whether it is stored."""
+    with Producer(it.namesrv, group="newcomers", timeout_s=_NEWCOMER_TIMEOUT_S) as producer:
+
+        def is_stored() -> bool:
+            with contextlib.suppress(MQError):
+                return producer.send(Message("Newcomers", b"new")).is_ok
+            return False
+
+        yield is_stored
 
 
 def name_server_gone(it: Alone, dice: random.Random) -> None:
@@ -207,17 +222,23 @@ def name_server_empty(it: Alone, _: random.Random) -> None:
     """The name server comes back and knows nothing until the broker registers again."""
     it.servers.namesrv.kill()
     it.servers.namesrv.start()
-    must_be_known(it)
+    with newcomer(it) as is_stored:
+        must_be_known(it)
+        assert eventually(is_stored, bool), "a newcomer does not find the broker"
 
 
 def name_server_lies(it: Alone, _: random.Random) -> None:
     """Something in the name server's stead sends everybody to a port where nobody is."""
     namesrv = it.servers.namesrv
     namesrv.kill()
-    with lying_name_server(namesrv.address):
-        pass_s(4.0)
-    namesrv.start()
-    must_be_known(it)
+    with contextlib.ExitStack() as stack:
+        with lying_name_server(namesrv.address):
+            is_stored = stack.enter_context(newcomer(it))
+            assert not is_stored()
+            pass_s(2.0)
+        namesrv.start()
+        must_be_known(it)
+        assert eventually(is_stored, bool), "who was sent to nobody does not find the broker"
 
 
 def name_servers_disagree(it: Alone, dice: random.Random) -> None:
@@ -225,11 +246,16 @@ def name_servers_disagree(it: Alone, dice: random.Random) -> None:
     other = it.other_namesrv
     if dice.random() < 0.5:
         other.start()
-        pass_s(4.0)
+        with newcomer(it) as is_stored:
+            assert eventually(is_stored, bool), "one of two name servers knows the broker"
         other.kill()
-    else:
+        return
+    with contextlib.ExitStack() as stack:
         with lying_name_server(other.address):
-            pass_s(4.0)
+            is_stored = stack.enter_context(newcomer(it))
+            is_stored()
+            pass_s(2.0)
+        assert eventually(is_stored, bool), "who was sent to nobody does not find the broker"
 
 
 def must_be_known(it: Alone) -> None:

@@ -21,6 +21,7 @@ from faults.beside import beside
 from faults.clients import Clients
 from faults.copied import copied, elected
 from faults.figures import Figures
+from faults.group import TOPIC
 from faults.history import History, Outcome, Queue, Read, Replica, Send
 from faults.list import Fault, Who
 from faults.load import Load
@@ -106,7 +107,11 @@ def _all_rounds(
             other.rest()
     it.stop()
     history.reads += it.reads
-    history.replicas = it.replicas()
+    # What works beside counts its own messages.
+    history.replicas = [
+        replace(each, queues={at: there for at, there in each.queues.items() if at[0] == TOPIC})
+        for each in it.replicas()
+    ]
     if fault.loses_s:
         count = forgive(history, it.losses, fault.loses_s, keeps_reads=fault.keeps_reads)
         figures.note = f"{count} more were lost as the interval allows"
