@@ -8,6 +8,8 @@ async with Admin("127.0.0.1:9876") as admin:
 `mqcore.aio.Admin` is this `Admin`; `mqcore.Admin` has the same methods without `await`.
 """
 
+from mqcore.access import Acl, Entry, Policy, Resource, User
+from mqcore.admin.access import Access
 from mqcore.admin.admin import Admin
 from mqcore.admin.broker_settings import BrokerSetting
 from mqcore.admin.brokers import Brokers
@@ -42,6 +44,8 @@ from mqcore.occupancy import FilePart, Held, Mapped, Occupied
 
 __all__ = [
     "LATEST_MS",
+    "Access",
+    "Acl",
     "Admin",
     "BrokerSetting",
     "Brokers",
@@ -50,6 +54,7 @@ __all__ = [
     "CounterWindow",
     "DeadLetter",
     "DeadLetters",
+    "Entry",
     "FilePart",
     "GroupConfig",
     "GroupConnections",
@@ -63,6 +68,7 @@ __all__ = [
     "Messages",
     "NameServers",
     "Occupied",
+    "Policy",
     "QueueProgress",
     "QueueRange",
     "Refill",
@@ -72,6 +78,7 @@ __all__ = [
     "RequestStage",
     "ResendResult",
     "Resent",
+    "Resource",
     "SlowRequest",
     "SlowRequests",
     "TopicConfig",
@@ -79,4 +86,5 @@ __all__ = [
     "TopicStats",
     "Topics",
     "Traces",
+    "User",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
+from mqcore.admin.access import Access
 from mqcore.admin.brokers import Brokers
 from mqcore.admin.cluster_facts import ClusterFacts, gathered
 from mqcore.admin.dead_letters import DeadLetters
@@ -37,6 +38,7 @@ class Admin:
         messages: Single messages.
         dead_letters: Messages that groups failed on too often.
         traces: What became of traced messages.
+        access: Users, and what they may.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Admin:
         self.messages = Messages(transport)
         self.dead_letters = DeadLetters(transport)
         self.traces = Traces(self.messages)
+        self.access = Access(transport)
 
     async def facts(self) -> ClusterFacts:
         """Returns what all servers report of themselves, for `cluster_findings`.

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from mqcore.admin import admin as asynchronous
+from mqcore.admin.blocking.access import Access
 from mqcore.admin.blocking.brokers import Brokers
 from mqcore.admin.blocking.dead_letters import DeadLetters
 from mqcore.admin.blocking.groups import Groups
@@ -35,6 +36,7 @@ class Admin:
         messages: Single messages.
         dead_letters: Messages that groups failed on too often.
         traces: What became of traced messages.
+        access: Users, and what they may.
         thread: The loop that it shares with all synchronous clients of the process.
     """
 
@@ -71,6 +73,7 @@ class Admin:
         self.messages = Messages(self.thread, self._core.messages)
         self.dead_letters = DeadLetters(self.thread, self._core.dead_letters)
         self.traces = Traces(self.thread, self._core.traces)
+        self.access = Access(self.thread, self._core.access)
         self.thread.close_at_exit(self, self._core.close)
 
     def facts(self) -> ClusterFacts:
