@@ -10,7 +10,7 @@ import mqcore
 import mqcore.admin
 from loops import run_on
 from mqcore import ConsumeFrom, Message, aio
-from mqcore.admin import GroupConfig, TopicConfig
+from mqcore.admin import Entry, GroupConfig, Resource, TopicConfig, User
 from mqcore.errors import (
     AddressError,
     ClosedError,
@@ -24,7 +24,10 @@ from mqcore.errors import (
 )
 from mqcore.testing import Broker, Inbox
 
-FAMILIES = ("topics", "groups", "brokers", "name_servers", "messages", "dead_letters", "traces")
+FAMILIES = (
+    *("topics", "groups", "brokers", "name_servers", "messages", "dead_letters", "traces"),
+    "access",
+)
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +134,51 @@ def dead_letters(broker: Broker, group: str, topic: str, count: int) -> list[str
     ):
         inbox.take(count)
     return [each.message_id for each in sent]
+
+
+def test_users_are_made_given_rights_and_deleted(admin: mqcore.Admin, broker: Broker) -> None:
+    at, access = broker.address, admin.access
+    assert access.create_user(User("shop", "shop-secret")) == [at]
+    with pytest.raises(ResponseError, match="The user is existed"):
+        access.create_user(User("shop", "shop-secret"), brokers=[at])
+    access.create_user(User("root", "root-secret", "Super"))
+    assert access.change_user(User("shop", "", status="disable"), cluster=None) == [at]
+    found = access.user_at(at, "shop")
+    assert found is not None
+    assert (found.kind, found.status) == ("Normal", "disable")
+    assert "shop-secret" not in repr(found)
+    assert access.user_at(at, "nobody") is None
+    assert [user.name for user in access.users_at(at)] == ["root", "shop"]
+    assert [user.name for user in access.users_at(at, "sho")] == ["shop"]
+    orders, groups = Resource("Topic", "orders", is_prefix=True), Resource("Group", None)
+    assert access.policies_at(at, "shop") is None
+    access.grant("shop", Entry(orders, ("Pub", "Sub"), ("10.0.0.0/8",)))
+    access.grant("shop", Entry(groups, ("Sub",), decision="Deny"), is_default=True)
+    policies = access.policies_at(at, "shop")
+    assert policies is not None
+    entries = {each.kind: each.entries for each in policies.policies}
+    assert entries["Custom"] == (Entry(orders, ("Pub", "Sub"), ("10.0.0.0/8",)),)
+    assert entries["Default"][0].decision == "Deny"
+    listed = access.all_policies_at(at, resource_part="orders")
+    assert [str(e.resource) for acl in listed for p in acl.policies for e in p.entries] == [
+        "Topic:orders*"
+    ]
+    access.revoke("shop", groups, is_default=True)
+    access.revoke("shop", orders)
+    assert access.policies_at(at, "shop") is None
+    with pytest.raises(ResponseError, match="The acl is not exist"):
+        access.revoke("shop")
+    assert access.delete_user("shop") == access.delete_user("shop") == [at]
+    access.delete_user("root")
+    for wrong in (
+        lambda: access.create_user("shop"),  # type: ignore[arg-type]
+        lambda: access.user_at(at, " "),
+        lambda: access.grant("shop"),
+        lambda: access.grant("shop", "Topic:t"),  # type: ignore[arg-type]
+        lambda: access.users_at(at, 7),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(UsageError):
+            wrong()
 
 
 def test_dead_letters_are_listed_and_sent_again(admin: mqcore.Admin, broker: Broker) -> None:

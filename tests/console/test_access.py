@@ -12,6 +12,7 @@ from access_control import ON, ROOT
 from console_running import running, visitor
 from console_visits import Answer, Visitor
 from mqcore import Admin
+from mqcore.admin import Entry, Resource, User
 from mqcore.cli.main import commands
 from mqcore.console import Console
 from mqcore.errors import ResponseError
@@ -73,14 +74,14 @@ def test_a_user_is_made_and_its_password_shown_once(
             Admin(broker.namesrv, credentials=Credentials("shop", password)) as admin,
             pytest.raises(ResponseError, match="no matched policies"),
         ):
-            admin.access.users(broker.address)
+            admin.access.users_at(broker.address)
     again = root.change("/access/shop/password")
     assert password_on(again) != password
     with (
         Admin(brokers[0].namesrv, credentials=Credentials("shop", password)) as admin,
         pytest.raises(ResponseError, match="check signature failed"),
     ):
-        admin.access.users(brokers[0].address)
+        admin.access.users_at(brokers[0].address)
     audit = guarded_console.state.audit.whole().decode()
     assert "user create" in audit
     assert password not in audit
@@ -140,10 +141,9 @@ def test_what_differs_between_brokers_is_shown(
 ) -> None:
     with Admin(brokers[0].namesrv, credentials=ROOT) as admin:
         first, second = (each.address for each in brokers)
-        admin.access.create_user(first, "half", "a-secret")
-        admin.access.create_user(first, "both", "a-secret")
-        admin.access.create_user(second, "both", "a-secret")
-        admin.access.grant(first, "both", ["Pub"], ["Topic:t"])
+        admin.access.create_user(User("half", "a-secret"), brokers=[first])
+        admin.access.create_user(User("both", "a-secret"), brokers=[first, second])
+        admin.access.grant("both", Entry(Resource("Topic", "t"), ("Pub",)), brokers=[first])
     data = root.json("/access?only=differing")
     assert {"half", "both"} <= {row["name"] for row in data["list"]["rows"]}
     assert "not there" in root.page("/access/half").document.text
@@ -185,7 +185,7 @@ def test_audits_of_servers_are_shown_filtered_and_checked(
     first = brokers[0]
     with Admin(first.namesrv, credentials=ROOT) as admin:
         for number in range(60):
-            admin.access.create_user(first.address, f"many-{number}", "a-secret")
+            admin.access.create_user(User(f"many-{number}", "a-secret"), brokers=[first.address])
     path = f"/audit?of={first.address}"
     page = root.page(path)
     assert "User:many-59" in page.document.text

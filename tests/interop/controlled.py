@@ -240,7 +240,7 @@ def group(
         namesrv = Program(OURS, "namesrv", root / "namesrv", beside, kept)
         controllers = {}
         for number, port in enumerate(ports):
-            own = {**controller_settings(root, ports, number), **(guard or {})}
+            own = controller_settings(root, ports, number) | dict(guard or {})
             home = root / f"controller-{number}"
             controllers[f"127.0.0.1:{port}"] = Program(controller, "controller", home, port, own)
     found = Group(namesrv, controllers, brokers, root, keys=keys or {}, who=who)

@@ -8,7 +8,8 @@ async with Admin("127.0.0.1:9876") as admin:
 `mqcore.aio.Admin` is this `Admin`; `mqcore.Admin` has the same methods without `await`.
 """
 
-from mqcore.admin.access import Access, AccessDecision, AccessEntry, AccessUser
+from mqcore.access import Acl, Entry, Policy, Resource, User
+from mqcore.admin.access import Access, AccessDecision
 from mqcore.admin.admin import Admin
 from mqcore.admin.audits import AuditCheck, AuditPage, Audits
 from mqcore.admin.broker_settings import BrokerSetting
@@ -47,8 +48,7 @@ __all__ = [
     "LATEST_MS",
     "Access",
     "AccessDecision",
-    "AccessEntry",
-    "AccessUser",
+    "Acl",
     "Admin",
     "AuditCheck",
     "AuditPage",
@@ -61,6 +61,7 @@ __all__ = [
     "CounterWindow",
     "DeadLetter",
     "DeadLetters",
+    "Entry",
     "FilePart",
     "GroupConfig",
     "GroupConnections",
@@ -74,6 +75,7 @@ __all__ = [
     "Messages",
     "NameServers",
     "Occupied",
+    "Policy",
     "QueueProgress",
     "QueueRange",
     "Refill",
@@ -83,6 +85,7 @@ __all__ = [
     "RequestStage",
     "ResendResult",
     "Resent",
+    "Resource",
     "SlowRequest",
     "SlowRequests",
     "TopicConfig",
@@ -90,4 +93,5 @@ __all__ = [
     "TopicStats",
     "Topics",
     "Traces",
+    "User",
 ]

@@ -1,7 +1,7 @@
 """The audits of servers of mqcore: who changed what, who was refused, whether lines are missing."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from mqcore.admin.arguments import LONG_MAX, whole
 from mqcore.admin.transport import Transport
@@ -11,6 +11,8 @@ from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import OwnRequestCode
 
 __all__ = ["AuditCheck", "AuditPage", "Audits"]
+
+_MASTER: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,20 @@ class Audits:
     def __init__(self, transport: Transport) -> None:
         """Takes the way to the servers."""
         self._transport = transport
+
+    async def brokers(self) -> list[str]:
+        """Returns the addresses of all brokers, masters first: each has an audit of its own.
+
+        Raises:
+            NameServerError: No name server answers.
+        """
+        brokers = (await self._transport.cluster()).brokers
+        numbered = [
+            (broker_id != _MASTER, name, broker_id, address)
+            for name, by_id in brokers.items()
+            for broker_id, address in by_id.items()
+        ]
+        return [address for *_order, address in sorted(numbered)]
 
     async def read(
         self, address: str, *, count: int = 100, before: int = 0, wanted: Wanted | None = None

@@ -180,7 +180,7 @@ async def _from_servers(
     *,
     follow: bool,
 ) -> int:
-    addresses = servers or tuple(await admin.access.everywhere())
+    addresses = servers or tuple(await admin.audits.brokers())
     marks: dict[str, int] = {}
     total = 0
     for address in addresses:
@@ -208,7 +208,7 @@ async def _from_servers(
 async def _checks(
     admin: "Admin", servers: tuple[str, ...], expected: "Ending | None"
 ) -> dict[str, dict[str, Any]]:
-    addresses = servers or tuple(await admin.access.everywhere())
+    addresses = servers or tuple(await admin.audits.brokers())
     if expected is not None and len(addresses) != 1:
         raise click.UsageError("--expect is about one audit: name its server with --server")
     found = {}

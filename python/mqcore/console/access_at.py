@@ -4,11 +4,11 @@ Asks by `Questions`, so that a broker that hangs or has no access control is nam
 are shown. Changes go to every broker one after the other, and what failed at some is named.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mqcore.admin import AccessEntry, AccessUser
+from mqcore.access import Acl, Entry, User
 from mqcore.console.asking import Questions
 from mqcore.console.views import Asked, InputError
 from mqcore.errors import MQError
@@ -32,8 +32,8 @@ class AccessTables:
     """
 
     brokers: Mapping[str, str]
-    users: Mapping[str, Mapping[str, AccessUser]]
-    entries: Mapping[_Key, Mapping[str, AccessEntry]]
+    users: Mapping[str, Mapping[str, User]]
+    entries: Mapping[_Key, Mapping[str, Entry]]
 
     def shapes_of(self, name: str) -> dict[str, str]:
         """Returns kind and status of a user at each broker, `not there` where it is not."""
@@ -54,7 +54,7 @@ class AccessTables:
         return {broker: address for broker, address in self.brokers.items() if broker in at}
 
 
-def entry_text(entry: AccessEntry | None) -> str:
+def entry_text(entry: Entry | None) -> str:
     """Returns what an entry allows or denies, but for its resource."""
     if entry is None:
         return "not there"
@@ -89,22 +89,30 @@ async def tables_of(asks: Questions, cluster: str) -> AccessTables:
     )
     addresses = {f"{name} {number}": address for _, name, number, address in rows}
     access = asks.admin.access
-    users = await asks.each(addresses, "users", lambda key: access.users(addresses[key]))
+    users = await asks.each(addresses, "users", lambda key: access.users_at(addresses[key]))
     answering = {key: addresses[key] for key in addresses if key in users}
-    entries = await asks.each(answering, "policies", lambda key: access.entries(addresses[key]))
-    users_at: dict[str, dict[str, AccessUser]] = {}
-    entries_at: dict[_Key, dict[str, AccessEntry]] = {}
+    acls = await asks.each(
+        answering, "policies", lambda key: access.all_policies_at(answering[key])
+    )
+    users_at: dict[str, dict[str, User]] = {}
+    entries_at: dict[_Key, dict[str, Entry]] = {}
     for broker in answering:
         for user in users[broker]:
             users_at.setdefault(user.name, {})[broker] = user
-        for entry in entries.get(broker, ()):
-            key = (entry.user, entry.policy, entry.resource)
+        for key, entry in _entries_of(acls.get(broker, ())):
             entries_at.setdefault(key, {})[broker] = entry
     return AccessTables(answering, dict(sorted(users_at.items())), entries_at)
 
 
+def _entries_of(acls: Iterable[Acl]) -> Iterator[tuple[_Key, Entry]]:
+    for acl in acls:
+        for policy in acl.policies:
+            for entry in policy.entries:
+                yield (acl.user, policy.kind, str(entry.resource)), entry
+
+
 async def at_each(
-    addresses: Mapping[str, str], change: Callable[[str], Awaitable[None]]
+    addresses: Mapping[str, str], change: Callable[[str], Awaitable[object]]
 ) -> Sequence[str]:
     """Makes a change at each broker; returns what failed, in words, where some have made it.
 

@@ -16,6 +16,14 @@ class Audits:
         self._thread = thread
         self._core = core
 
+    def brokers(self) -> list[str]:
+        """Returns the addresses of all brokers, masters first: each has an audit of its own.
+
+        Raises:
+            NameServerError: No name server answers.
+        """
+        return self._thread.run(self._core.brokers)
+
     def read(
         self, address: str, *, count: int = 100, before: int = 0, wanted: Wanted | None = None
     ) -> AuditPage:

@@ -2,12 +2,16 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from mqcore.access import Resource
 from mqcore.console.access_at import AccessTables, cluster_of, entry_text, tables_of
 from mqcore.console.listing import listed
 from mqcore.console.views import Asked, InputError, View, url
 
 if TYPE_CHECKING:
-    from mqcore.admin import AccessDecision, AccessEntry
+    from collections.abc import Mapping
+
+    from mqcore.access import Entry
+    from mqcore.admin import AccessDecision
 
 __all__ = ["ACTIONS", "access", "user"]
 
@@ -73,7 +77,8 @@ async def user(asked: Asked) -> View:
     tables = await tables_of(asked.questions, cluster)
     if not tables.users.get(name):
         raise InputError(f"there is no user {name[:100]!r} at a broker that answers")
-    rows = [_entry_row(tables, at) for key, at in sorted(tables.entries.items()) if key[0] == name]
+    keys = [key for key in sorted(tables.entries) if key[0] == name]
+    rows = [_entry_row(tables, key[1:], tables.entries[key]) for key in keys]
     at = tables.users[name]
     first = next(iter(at.values()))
     data = {
@@ -94,11 +99,14 @@ async def user(asked: Asked) -> View:
     return View("access_user.html", name, data)
 
 
-def _entry_row(tables: AccessTables, at: Any) -> dict[str, Any]:
-    first: AccessEntry = next(iter(at.values()))
+def _entry_row(
+    tables: AccessTables, about: tuple[str, str], at: "Mapping[str, Entry]"
+) -> dict[str, Any]:
+    policy, resource = about
+    first = next(iter(at.values()))
     return {
-        "policy": first.policy,
-        "resource": first.resource,
+        "policy": policy,
+        "resource": resource,
         "actions": first.actions,
         "decision": first.decision,
         "sources": first.sources,
@@ -109,9 +117,12 @@ def _entry_row(tables: AccessTables, at: Any) -> dict[str, Any]:
 
 async def _decisions(asked: Asked, tables: AccessTables, name: str) -> list[dict[str, Any]]:
     """Returns what each broker decides about what the URL asks; official ones are faults."""
-    resource = asked.query.get("resource", "").strip()
-    if not resource:
+    text = asked.query.get("resource", "").strip()
+    if not text:
         return []
+    resource = Resource.of_text(text)
+    if resource is None:
+        raise InputError(f"{text[:100]!r} is no resource, as Topic:orders or Group:* is")
     action, source = asked.choice("action", ACTIONS), asked.query.get("source", "").strip()
     admin = asked.questions.admin
     found: dict[str, AccessDecision] = await asked.questions.each(
@@ -126,7 +137,11 @@ async def _decisions(asked: Asked, tables: AccessTables, name: str) -> list[dict
             "broker": broker,
             "is_allowed": each.is_allowed,
             "why": each.why,
-            "matched": [f"{x.policy} {entry_text(x)} on {x.resource}" for x in each.matched],
+            "matched": [
+                f"{policy.kind} {entry_text(x)} on {x.resource}"
+                for policy in each.matched
+                for x in policy.entries
+            ],
             "authorizes": each.authorizes,
             "is_dry_run": each.is_dry_run,
         }

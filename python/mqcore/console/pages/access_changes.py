@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from mqcore.access.model import Entry, User
+from mqcore.access import Entry, Resource, User
 from mqcore.console.access_at import AccessTables, at_each, cluster_of, entry_text, tables_of
 from mqcore.console.pages.access import ACTIONS
 from mqcore.console.users import Role
@@ -92,7 +92,8 @@ async def _create(asked: Asked) -> Done:
     cluster, tables = await _tables(asked)
     password, access = secrets.token_urlsafe(_PASSWORD_BYTES), asked.questions.admin.access
     failed = await at_each(
-        tables.brokers, lambda address: access.create_user(address, name, password, kind=kind)
+        tables.brokers,
+        lambda address: access.create_user(User(name, password, kind), brokers=[address]),
     )
     text = f"user {name} was made; its password, shown this once: {password}"
     return Done(_with_failures(text, failed), url("access", name, cluster=cluster))
@@ -116,7 +117,8 @@ async def _password(asked: Asked) -> Done:
     cluster, tables, name = await _known(asked)
     password, access = secrets.token_urlsafe(_PASSWORD_BYTES), asked.questions.admin.access
     failed = await at_each(
-        tables.has(name), lambda address: access.change_user(address, name, secret=password)
+        tables.has(name),
+        lambda address: access.change_user(User(name, password), brokers=[address]),
     )
     text = f"the new password of {name}, shown this once: {password}"
     return Done(_with_failures(text, failed), url("access", name, cluster=cluster))
@@ -141,7 +143,8 @@ async def _status(asked: Asked) -> Done:
     cluster, tables, name = await _known(asked)
     status, access = _one_of(asked, "status", _STATUSES), asked.questions.admin.access
     failed = await at_each(
-        tables.has(name), lambda address: access.change_user(address, name, status=status)
+        tables.has(name),
+        lambda address: access.change_user(User(name, "", status=status), brokers=[address]),
     )
     return Done(_with_failures(f"{name}: {status}d", failed), url("access", name, cluster=cluster))
 
@@ -165,7 +168,9 @@ async def _plan_delete(asked: Asked) -> Plan:
 async def _delete(asked: Asked) -> Done:
     cluster, tables, name = await _known(asked)
     access = asked.questions.admin.access
-    failed = await at_each(tables.has(name), lambda address: access.delete_user(address, name))
+    failed = await at_each(
+        tables.has(name), lambda address: access.delete_user(name, brokers=[address])
+    )
     return Done(_with_failures(f"user {name} was deleted", failed), url("access", cluster=cluster))
 
 
@@ -176,8 +181,8 @@ def _words(text: str, what: str, most: int) -> tuple[str, ...]:
     return found
 
 
-def _grant_of(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Returns actions, resources and sources of a form, each as a broker takes it."""
+def _grant_of(asked: Asked) -> list[Entry]:
+    """Returns the entries of a form, alike but for their resources."""
     actions = asked.chosen or _words(asked.form.get("actions", ""), "actions", len(ACTIONS))
     resources = _words(asked.form.get("resource", ""), "resources", _RESOURCES_MAX)
     sources = _words(asked.form.get("sources", ""), "addresses", _SOURCES_MAX)
@@ -186,18 +191,15 @@ def _grant_of(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str
     if not resources:
         raise InputError("a resource is to be named, such as Topic:orders*")
     decision = _one_of(asked, "decision", ("Allow", "Deny"))
+    entries = []
     for each in resources:
-        wanted = {
-            "resource": each,
-            "actions": list(actions),
-            "sourceIps": list(sources),
-            "decision": decision,
-        }
+        entry = Entry(Resource.of_text(each), actions, sources, decision)
         try:
-            Entry.of_json(wanted).check()
+            entry.check()
         except MQError as error:
             raise InputError(f"{each[:100]}: {error.message}") from error
-    return actions, resources, sources
+        entries.append(entry)
+    return entries
 
 
 def _policy(asked: Asked) -> str:
@@ -214,9 +216,9 @@ def _at(tables: AccessTables, cluster: str, clusters: list[str]) -> list[str]:
 async def _plan_grant(asked: Asked) -> Plan:
     cluster, tables, name = await _known(asked)
     _, clusters = await cluster_of(asked)
-    actions, resources, sources = _grant_of(asked)
-    decision, policy = _one_of(asked, "decision", ("Allow", "Deny")), _policy(asked)
-    after = f"{decision} {','.join(actions)} from {','.join(sources) or 'anywhere'}"
+    entries, policy = _grant_of(asked), _policy(asked)
+    first, resources = entries[0], [str(each.resource) for each in entries]
+    after = entry_text(first)
     rows = tuple(
         (
             broker,
@@ -226,12 +228,12 @@ async def _plan_grant(asked: Asked) -> Plan:
         for broker in tables.has(name)
         for each in resources
     )
-    words = ["acl", "grant", name, ",".join(actions), *resources]
-    words += [word for each in sources for word in ("--from", each)]
-    words += ["--deny"] if decision == "Deny" else []
+    words = ["acl", "grant", name, ",".join(first.actions), *resources]
+    words += [word for each in first.sources for word in ("--from", each)]
+    words += ["--deny"] if first.decision == "Deny" else []
     words += ["--default"] if policy == "Default" else []
     return Plan(
-        f"{decision} {name} something",
+        f"{first.decision} {name} something",
         "Do it",
         _COLUMNS,
         rows,
@@ -243,23 +245,15 @@ async def _plan_grant(asked: Asked) -> Plan:
 
 async def _grant(asked: Asked) -> Done:
     cluster, tables, name = await _known(asked)
-    actions, resources, sources = _grant_of(asked)
-    is_denied = _one_of(asked, "decision", ("Allow", "Deny")) == "Deny"
+    entries = _grant_of(asked)
     is_default, access = _policy(asked) == "Default", asked.questions.admin.access
     failed = await at_each(
         tables.has(name),
-        lambda address: access.grant(
-            address,
-            name,
-            actions,
-            resources,
-            sources=sources,
-            is_denied=is_denied,
-            is_default=is_default,
-        ),
+        lambda address: access.grant(name, *entries, is_default=is_default, brokers=[address]),
     )
-    what = "is denied" if is_denied else "may"
-    text = f"{name} {what} {','.join(actions)} on {', '.join(resources)}"
+    what = "is denied" if entries[0].decision == "Deny" else "may"
+    resources = ", ".join(str(each.resource) for each in entries)
+    text = f"{name} {what} {','.join(entries[0].actions)} on {resources}"
     return Done(_with_failures(text, failed), url("access", name, cluster=cluster))
 
 
@@ -292,9 +286,12 @@ async def _revoke(asked: Asked) -> Done:
     cluster, tables, name, policy, resource = await _entry(asked)
     at, access = tables.entries[name, policy, resource], asked.questions.admin.access
     addresses = {broker: tables.brokers[broker] for broker in at}
+    what = next(iter(at.values())).resource
     failed = await at_each(
         addresses,
-        lambda address: access.revoke(address, name, resource, is_default=policy == "Default"),
+        lambda address: access.revoke(
+            name, what, is_default=policy == "Default", brokers=[address]
+        ),
     )
     return Done(
         _with_failures(f"{resource} was taken", failed), url("access", name, cluster=cluster)
