@@ -76,6 +76,9 @@ def test_the_end_of_its_certificate_is_at_the_port_of_health(tmp_path: Path) -> 
     text = run_on("uvloop", run())
     ends = [line for line in text.splitlines() if line.startswith("mqcore_tls_certificate")]
     assert any('kind="server"' in line for line in ends), text
+    assert "mqcore_tls_files_taken_total{" in text
+    refused = [line for line in text.splitlines() if line.startswith("mqcore_tls_files_refused{")]
+    assert [float(line.rpartition(" ")[2]) for line in refused] == [0], refused
 
 
 def test_a_controller_pushes_them(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import mqcore
 from access_control import ROOT
 from guarded_cluster import APP, GuardedCluster, guarded_cluster
 from interop.patience import eventually
-from mqcore import Admin
+from mqcore import Admin, Message
 from mqcore.errors import NoRouteError
 
 _TOPIC = "orders"
@@ -22,7 +23,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster
     entries = ("Topic:orders*", "Pub,Sub,Get"), ("Group:*", "Sub,Get,Update")
     with guarded_cluster(directory, *entries) as made:
         with Admin(made.namesrv, credentials=ROOT) as admin:
-            for topic in (_TOPIC, "orders-exact"):
+            for topic in (_TOPIC, "orders-in", "orders-exact"):
                 admin.topics.create(topic, queues=2)
                 assert eventually(partial(is_routed, admin, topic), bool)
         yield made
@@ -71,9 +72,11 @@ def test_the_ends_of_transactions_of_an_exact_sink_are_signed(
 ) -> None:
     # It makes the topic of its decisions.
     root = keys(cluster) | {"accessKey": ROOT.access_key, "secretKey": ROOT.secret_key}
+    with mqcore.Producer(cluster.namesrv, group="in", credentials=APP) as producer:
+        producer.send_batch([Message("orders-in", str(number)) for number in range(100)])
     query = (
         spark.readStream.format("mqcore")
-        .options(**root, startingOffsets="earliest")
+        .options(**root | {"topic": "orders-in"}, startingOffsets="earliest")
         .load()
         .select("body")
         .writeStream.format("mqcore")

@@ -375,18 +375,6 @@ _ROWS: Final = (
     ),
     _gauge("mqcore_deduplication_keys", "", "Messages that are remembered", only=_DEDUPLICATION),
     _gauge("mqcore_deduplication_window_ms", "", "How far back", only=_DEDUPLICATION),
-    _counter(
-        "mqcore_tls_files_taken_total",
-        "kind",
-        "How often renewed files of certificates were taken, while it ran",
-        only="TLS is spoken",
-    ),
-    _gauge(
-        "mqcore_tls_files_refused",
-        "kind",
-        "Changed files of certificates cannot be used, and former ones are (1)",
-        only="TLS is spoken",
-    ),
     *PROGRAM_FAMILIES,
 )
 

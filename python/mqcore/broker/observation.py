@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from mqcore.broker.certificate_renewals import file_renewals
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
 from mqcore.broker.health import Registered, live_checks, ready_checks
@@ -20,6 +19,7 @@ from mqcore.broker.metric_families import COMMON, FAMILIES
 from mqcore.broker.observed_topics import Pieces, bulk, group_rows, revive_rows, timer_rows
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, StateFileError
+from mqcore.metrics.certificate_renewals import Protections
 from mqcore.metrics.families import Buckets, Rows
 from mqcore.metrics.page import metrics_page
 from mqcore.metrics.program import program_rows
@@ -128,8 +128,7 @@ def _whole(
         _request_rows(state),
         _store_rows(state, stats),
         _disk_rows(state),
-        program_rows(state.settings.listener, state.boot_ms),
-        _renewal_rows(state),
+        program_rows(state.settings.listener, state.boot_ms, _protections(state)),
         _replica_rows(state),
         timer_rows(state),
         _deduplication_rows(fast_path),
@@ -328,11 +327,13 @@ def _replica_rows(state: BrokerState) -> dict[str, Rows]:
     }
 
 
-def _renewal_rows(state: BrokerState) -> dict[str, Rows]:
-    renewals = file_renewals(state)
+def _protections(state: BrokerState) -> Protections:
+    """Returns what protects the broker's connections, by their kind."""
+    protection = state.replicas.protection
     return {
-        "mqcore_tls_files_taken_total": _keyed({k: each.taken for k, each in renewals.items()}),
-        "mqcore_tls_files_refused": _keyed({k: each.is_behind for k, each in renewals.items()}),
+        "server": [each.context for each in state.serving_tls],
+        "client": [state.outgoing_tls],
+        "replication": list(protection.ends) if protection else [],
     }
 
 

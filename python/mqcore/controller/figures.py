@@ -16,6 +16,7 @@ from typing import Final
 from mqcore.clock import monotonic_s
 from mqcore.config import ControllerSettings
 from mqcore.errors import RefusedError
+from mqcore.metrics.certificate_renewals import Protections
 from mqcore.metrics.families import Buckets, Family, Kind, Rows
 from mqcore.metrics.program import PROGRAM_FAMILIES, program_rows
 from mqcore.metrics.text import Snapshot, common_labels
@@ -181,6 +182,7 @@ def snapshot(
     address: str,
     self_id: str,
     started_ms: int,
+    protections: Protections,
 ) -> Snapshot:
     """Returns a controller at this moment; looks at files.
 
@@ -190,6 +192,7 @@ def snapshot(
         address: Where the others reach it.
         self_id: Its id.
         started_ms: When it began, Unix milliseconds.
+        protections: What protects its connections, by their kind.
     """
     own = {"address": address, "group": settings.group, "peer_id": self_id}
     common = common_labels(own, settings.metrics_labels, in_delta=settings.metrics_in_delta)
@@ -201,7 +204,7 @@ def snapshot(
     rows: dict[str, Rows] = {
         **counted,
         "dledger_disk_usage_bytes": {(): used},
-        **program_rows(settings.listener, started_ms),
+        **program_rows(settings.listener, started_ms, protections),
     }
     return Snapshot(FAMILIES, common, rows)
 

@@ -37,6 +37,7 @@ from mqcore.remoting import (
     RequestCode,
     Server,
     TcpAddress,
+    TlsContext,
     limits_of,
     listen_as,
     outgoing_tls_of,
@@ -80,6 +81,7 @@ class Controller(LinkEvents):
         self._requests: Requests | None = None
         self._node: ControllerNode | None = None
         self.server: Server | None = None
+        self._outgoing_tls: TlsContext | None = None
         self._ports: dict[str, int] = {}
         self._tasks = PeriodicTasks()
         self._started_ms = wall_ms()
@@ -123,11 +125,12 @@ class Controller(LinkEvents):
             if len(self._peers.addresses) == 1:
                 # Alone it leads already: its state is what its log leads to.
                 await asyncio.to_thread(node.confirm)
+            self._outgoing_tls = outgoing_tls_of(settings.listener)
             carrier = Carrier(
                 node,
                 self._peers,
                 settings.group,
-                tls=outgoing_tls_of(settings.listener),
+                tls=self._outgoing_tls,
                 credentials=credentials_of(settings.access),
             )
             starting.push_async_callback(carrier.stop)
@@ -210,7 +213,16 @@ class Controller(LinkEvents):
         self_id = self._peers.self_id
         address = requests.peers.own_address
         return await asyncio.to_thread(
-            snapshot, requests.settings, counted, address, self_id, self._started_ms
+            snapshot,
+            requests.settings,
+            counted,
+            address,
+            self_id,
+            self._started_ms,
+            {
+                "server": [each.context for each in (self.server.tls if self.server else ())],
+                "client": [self._outgoing_tls],
+            },
         )
 
     async def _live(self) -> dict[str, str]:

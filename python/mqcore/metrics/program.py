@@ -9,6 +9,7 @@ from typing import Final
 
 from mqcore.config import ListenerSettings
 from mqcore.metrics.certificate_ends import certificate_ends
+from mqcore.metrics.certificate_renewals import Protections, file_renewals
 from mqcore.metrics.families import Family, Kind, Rows
 from mqcore.version import __version__
 
@@ -32,16 +33,34 @@ PROGRAM_FAMILIES: Final = (
         "seconds",
         only="there are files of certificates",
     ),
+    Family(
+        "mqcore_tls_files_taken_total",
+        Kind.COUNTER,
+        ("kind",),
+        "How often renewed files of certificates were taken, while it ran",
+        only="TLS is spoken",
+    ),
+    Family(
+        "mqcore_tls_files_refused",
+        Kind.GAUGE,
+        ("kind",),
+        "Changed files of certificates cannot be used, and former ones are (1)",
+        only="TLS is spoken",
+    ),
 )
 
 
-def program_rows(listener: ListenerSettings, started_ms: int) -> dict[str, Rows]:
+def program_rows(
+    listener: ListenerSettings, started_ms: int, protections: Protections
+) -> dict[str, Rows]:
     """Returns the rows of these families; those that the kernel does not report are left out.
 
     Args:
         listener: Whose files of certificates are looked at.
         started_ms: When the program began, Unix milliseconds.
+        protections: What protects its connections, by their kind.
     """
+    renewals = file_renewals(protections)
     times = os.times()
     ends = certificate_ends(listener)
     rows: dict[str, Rows] = {
@@ -49,6 +68,8 @@ def program_rows(listener: ListenerSettings, started_ms: int) -> dict[str, Rows]
         "mqcore_process_cpu_seconds_total": {(): times.user + times.system},
         "mqcore_process_start_seconds": {(): started_ms / _MS_PER_S},
         "mqcore_tls_certificate_not_after_seconds": {(kind,): end for kind, end in ends.items()},
+        "mqcore_tls_files_taken_total": {(k,): each.taken for k, each in renewals.items()},
+        "mqcore_tls_files_refused": {(k,): int(each.is_behind) for k, each in renewals.items()},
     }
     try:
         pages = int((_PROC / "statm").read_text(encoding="ascii").split()[1])

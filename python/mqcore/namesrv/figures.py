@@ -4,6 +4,7 @@ import asyncio
 from types import MappingProxyType
 from typing import Final
 
+from mqcore.metrics.certificate_renewals import Protections
 from mqcore.metrics.families import Family, Kind, Rows
 from mqcore.metrics.program import PROGRAM_FAMILIES, program_rows
 from mqcore.metrics.text import Snapshot
@@ -21,14 +22,16 @@ _ROWS: Final = (
 FAMILIES: Final = MappingProxyType({row.name: row for row in _ROWS})
 
 
-async def snapshot(requests: Requests, started_ms: int) -> Snapshot:
+async def snapshot(requests: Requests, started_ms: int, protections: Protections) -> Snapshot:
     """Returns a name server at this moment.
 
     Args:
         requests: Its handlers, with the tables.
         started_ms: When it began, Unix milliseconds.
+        protections: What protects its connections, by their kind.
     """
-    own = await asyncio.to_thread(program_rows, requests.settings.listener, started_ms)
+    listener = requests.settings.listener
+    own = await asyncio.to_thread(program_rows, listener, started_ms, protections)
     counted: dict[str, Rows] = {
         "mqcore_namesrv_topics": {(): len(requests.table.topics)},
         "mqcore_namesrv_brokers": {(): len(requests.table.live)},

@@ -32,6 +32,7 @@ from mqcore.remoting import (
     RequestCode,
     Server,
     TcpAddress,
+    TlsContext,
     limits_of,
     listen_as,
     outgoing_tls_of,
@@ -73,6 +74,7 @@ class NameServer(LinkEvents):
         self.server: Server | None = None
         self._clock = clock
         self._client: Client | None = None
+        self._outgoing_tls: TlsContext | None = None
         self._ports: dict[str, int] = {}
         self._tasks = PeriodicTasks()
         self._started_ms = wall_ms()
@@ -116,7 +118,10 @@ class NameServer(LinkEvents):
 
                 pages = {
                     "/metrics": metrics_page(
-                        lambda: snapshot(self.requests, self._started_ms), SERIES_MAX
+                        lambda: snapshot(
+                            self.requests, self._started_ms, self._protections(server)
+                        ),
+                        SERIES_MAX,
                     )
                 }
                 health, self._ports["health"] = await serving_health(
@@ -171,6 +176,10 @@ class NameServer(LinkEvents):
         elif work is not None:
             work.close()
 
+    def _protections(self, server: Server) -> dict[str, list[TlsContext | None]]:
+        """Returns what protects its connections, by their kind."""
+        return {"server": [each.context for each in server.tls], "client": [self._outgoing_tls]}
+
     def _scan_s(self) -> float:
         return self.requests.settings.scan_interval_ms / 1000
 
@@ -180,9 +189,9 @@ class NameServer(LinkEvents):
         if self.server is None:
             return
         if self._client is None:
-            tls = outgoing_tls_of(self.requests.settings.listener)
+            self._outgoing_tls = outgoing_tls_of(self.requests.settings.listener)
             self._client = Client(
-                tls=tls,
+                tls=self._outgoing_tls,
                 credentials=credentials_of(self.requests.settings.access),
                 connect_timeout_s=_NOTIFY_TIMEOUT_S,
             )

@@ -1,14 +1,16 @@
 """How renewed files of certificates were taken, for the metrics. Looks at files; for a thread."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from mqcore.broker.state import BrokerState
-from mqcore.remoting import TlsContext
 from mqcore.remoting.renewal import Renewed
 
-__all__ = ["FileRenewals", "file_renewals"]
+__all__ = ["FileRenewals", "Protections", "file_renewals"]
+
+# What protects connections, by their kind: `server`, `client`, `replication`. What is not made of
+# files counts for nothing.
+Protections: TypeAlias = Mapping[str, Iterable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +26,14 @@ class FileRenewals:
     is_behind: bool
 
 
-def file_renewals(state: BrokerState) -> dict[str, FileRenewals]:
-    """Returns them by the kind of connection: server, client, replication.
+def file_renewals(protections: Protections) -> dict[str, FileRenewals]:
+    """Returns them by the kind of connection, those that there are.
 
     Files that no connection has asked for since they changed are looked at here.
     """
-    found = {
-        "server": list(_files_of(each.context for each in state.serving_tls)),
-        "client": list(_files_of([state.outgoing_tls])),
-        "replication": list(state.replicas.protection.ends) if state.replicas.protection else [],
+    found: dict[str, list[Renewed[Any]]] = {
+        kind: [each for each in several if isinstance(each, Renewed)]
+        for kind, several in protections.items()
     }
     for each in [each for several in found.values() for each in several]:
         each.now()
@@ -43,9 +44,3 @@ def file_renewals(state: BrokerState) -> dict[str, FileRenewals]:
         for kind, several in found.items()
         if several
     }
-
-
-def _files_of(contexts: Iterable[TlsContext | None]) -> Iterator[Renewed[Any]]:
-    for each in contexts:
-        if isinstance(each, Renewed):
-            yield each
