@@ -221,11 +221,41 @@ def test_settings_that_cannot_work_together_are_refused(
         broker(tmp_path, "--set", assignment)
 
 
+_OPEN = ("--set", "mqcoreOpenNetwork=true")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.5", "::", "example.org"])
+@pytest.mark.parametrize("program", [Program.BROKER, Program.NAMESRV, Program.CONTROLLER])
+def test_beyond_this_machine_something_keeps_strangers_out(
+    tmp_path: Path, program: Program, host: str
+) -> None:
+    def started(*pairs: str) -> None:
+        words = [word for pair in pairs for word in ("--set", pair)]
+        where = ("--data", tmp_path / "s") if program is Program.BROKER else ()
+        settings = options_of(program, "--host", host, *where, *words)
+        match program:
+            case Program.BROKER:
+                settings.broker()
+            case Program.NAMESRV:
+                settings.namesrv()
+            case _:
+                settings.controller()
+
+    key = "authenticationEnabled" if program is Program.BROKER else "mqcoreNamesrvAuth"
+    ways_out = f"(?s){key}.*tls.server.mode=enforcing.*127.0.0.1.*mqcoreOpenNetwork=true"
+    with pytest.raises(ConfigurationError, match=ways_out):
+        started()
+    with pytest.raises(ConfigurationError, match="mqcoreOpenNetwork"):
+        started(f"{key}=true", "mqcoreAuthDryRun=true")
+    started("mqcoreOpenNetwork=true")
+    started(f"{key}=true")
+
+
 def test_an_address_that_nobody_can_dial_is_reported(tmp_path: Path) -> None:
     [warning] = broker(tmp_path, "--set", "brokerIP1=10.0.0.5").configuration.warnings
     assert "bindAddress=0.0.0.0" in warning
     [warning] = broker(
-        tmp_path, "--host", "0.0.0.0", "--set", "brokerIP1=127.0.0.1"
+        tmp_path, "--host", "0.0.0.0", *_OPEN, "--set", "brokerIP1=127.0.0.1"
     ).configuration.warnings
     assert "set brokerIP1" in warning
 

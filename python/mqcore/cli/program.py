@@ -45,6 +45,7 @@ from mqcore.config.checks import (
     check_broker,
     check_controller,
     check_listener,
+    check_reach,
     check_sizes,
     longest_that_fits,
 )
@@ -142,6 +143,10 @@ class ProgramOptions:
         warnings += check_budget(configuration, allowed)
         settings = broker_settings(configuration)
         warnings += check_broker(settings)
+        access = settings.access
+        is_guarded = (access.authenticates or access.authorizes) and not access.is_dry_run
+        guards = "authenticationEnabled and authorizationEnabled"
+        check_reach(settings.listener, access, is_guarded=is_guarded, guards=guards)
         configuration = replace(configuration, warnings=(*configuration.warnings, *warnings))
         self._print(configuration)
         return replace(settings, configuration=configuration)
@@ -157,6 +162,7 @@ class ProgramOptions:
         configuration = self._resolved(Program.NAMESRV, layers)
         settings = namesrv_settings(configuration)
         check_listener(settings.listener)
+        _check_reach_of_guarded(settings)
         self._print(configuration)
         return settings
 
@@ -171,6 +177,7 @@ class ProgramOptions:
         configuration = self._resolved(Program.CONTROLLER, layers)
         settings = controller_settings(configuration)
         warnings = check_controller(settings)
+        _check_reach_of_guarded(settings)
         configuration = replace(configuration, warnings=(*configuration.warnings, *warnings))
         self._print(configuration)
         return replace(settings, configuration=configuration)
@@ -416,3 +423,10 @@ def _options(program: Program) -> list[Callable[[_Command], _Command]]:
         ),
         *common[1:],
     ]
+
+
+def _check_reach_of_guarded(settings: NamesrvSettings | ControllerSettings) -> None:
+    """Refuses a name server or controller that strangers would be in charge of."""
+    access = settings.access
+    is_guarded = access.guards_routes and not access.is_dry_run
+    check_reach(settings.listener, access, is_guarded=is_guarded, guards="mqcoreNamesrvAuth")

@@ -10,7 +10,7 @@ from pathlib import Path
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT, Configuration
 from mqcore.config.existing import BEYOND_BODY_BYTES
 from mqcore.config.settings import BrokerSettings, ControllerSettings, is_loopback
-from mqcore.config.typed import ListenerSettings
+from mqcore.config.typed import AccessSettings, ListenerSettings
 from mqcore.errors import ConfigurationError
 
 _LONGEST = "maxMessageSize"
@@ -52,6 +52,33 @@ def check_listener(listener: ListenerSettings) -> list[str]:
             "a certificate"
         ]
     return []
+
+
+def check_reach(
+    listener: ListenerSettings, access: AccessSettings, *, is_guarded: bool, guards: str
+) -> None:
+    """Refuses a program that whoever reaches its port would be in charge of.
+
+    Args:
+        listener: Where it listens.
+        access: Its settings of access control.
+        is_guarded: Whether requests must be signed.
+        guards: The settings that make it so, for words.
+
+    Raises:
+        ConfigurationError: It listens beyond this machine, and nothing keeps strangers out.
+    """
+    host = listener.host
+    is_ours_alone = is_loopback(host) or host.startswith("unix:")
+    if is_ours_alone or is_guarded or access.allows_open or listener.tls_mode == "enforcing":
+        return
+    _raise(
+        [
+            f"bindAddress={host} is beyond this machine, and whoever reaches the port may read, "
+            f"write and delete: switch on {guards}, or tls.server.mode=enforcing; listen on "
+            "127.0.0.1; or set mqcoreOpenNetwork=true where the network keeps strangers out"
+        ]
+    )
 
 
 def check_broker(settings: BrokerSettings) -> list[str]:

@@ -69,6 +69,7 @@ class AccessSettings:
     is_like_official: Annotated[bool, "mqcoreAuthLikeOfficial"]
     super_from: Annotated[str, "mqcoreSuperFrom"]
     requires_tls: Annotated[bool, "mqcoreAuthRequiresTls"]
+    allows_open: Annotated[bool, "mqcoreOpenNetwork"]
     guards_routes: Annotated[bool, "mqcoreNamesrvAuth"]
     trusted: Annotated[str, "mqcoreNamesrvTrusted"]
     is_audited: Annotated[bool, "mqcoreAuditEnable"]

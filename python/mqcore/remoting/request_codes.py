@@ -370,6 +370,9 @@ class OwnRequestCode(IntEnum):
         return self in AUDITED
 
 
+_OWN_CODES: Final[Mapping[int, OwnRequestCode]] = MappingProxyType(
+    {int(code): code for code in OwnRequestCode}
+)
 # By number.
 CODES: Final[Mapping[int, RequestCode]] = MappingProxyType(
     {int(code): code for code in RequestCode}
@@ -411,8 +414,8 @@ def family(wanted: Family) -> frozenset[RequestCode]:
 
 
 def code_name(number: int) -> str:
-    """Returns a request code with its official name, where it has one."""
-    code = CODES.get(number)
+    """Returns a request code with its official name, or ours, where it has one."""
+    code = CODES.get(number) or _OWN_CODES.get(number)
     return str(number) if code is None else f"{code.name}({number})"
 
 
