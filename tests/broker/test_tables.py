@@ -246,10 +246,19 @@ def test_levels_are_looked_at_in_time() -> None:
     assert delays.due(999) == []
     assert delays.due(1_000) == [1, 2]
     delays.delivered(1, 7, 1_500, 1_000)
-    delays.delivered(2, 0, 3_000, 1_000)
-    assert delays.next_look_ms() == 1_500
+    delays.delivered(2, 0, 2_000, 1_000)
+    assert delays.until_look_ms(1_000) == 500
     assert delays.due(1_500) == [1]
     assert delays.offsets == {1: 7}
+
+
+def test_levels_are_looked_at_when_the_clock_is_set_back() -> None:
+    day_ms = 86_400_000
+    delays = DelayTable((1_000, 5_000), day_ms)
+    delays.delivered(1, 7, day_ms + 500, day_ms)
+    delays.delivered(2, 0, day_ms + 500, day_ms)
+    assert delays.due(1) == [1, 2]
+    assert delays.until_look_ms(1) == 0
 
 
 def test_delay_offsets_survive_their_file_and_a_changed_level_table() -> None:

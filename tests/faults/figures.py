@@ -6,6 +6,7 @@
 Knows histories and files; not how a fault is made.
 """
 
+import fcntl
 import json
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from faults.history import History, Kind, Outcome, Send
+from faults.list import FAULTS
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "target" / "faults.json"
@@ -100,10 +102,13 @@ class Figures:
 def keep(figures: Figures, path: Path = KEPT) -> None:
     """Writes the figures of a fault down, over those of an earlier run."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    kept = {each.name: each for each in kept_figures(path)}
-    kept[figures.name] = figures
-    rows = [asdict(each) for each in kept.values()]
-    path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    with path.with_suffix(".lock").open("w") as lock:
+        # Faults may be made side by side.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = {each.name: each for each in kept_figures(path)}
+        kept[figures.name] = figures
+        rows = [asdict(each) for each in kept.values()]
+        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 def kept_figures(path: Path = KEPT) -> list[Figures]:
@@ -153,7 +158,8 @@ def with_table(page: str, rows: Sequence[Figures]) -> str:
 
 def main() -> None:
     """Prints the table, or writes it into the page."""
-    rows = kept_figures()
+    kept = {each.name: each for each in kept_figures()}
+    rows = [kept[each.name] for each in FAULTS if each.name in kept]
     if "--page" in sys.argv[1:]:
         page = PAGE.read_text(encoding="utf-8")
         PAGE.write_text(with_table(page, rows), encoding="utf-8")

@@ -147,12 +147,16 @@ def rot(part: str, *, count: int = 4) -> Callable[[Alone, random.Random], None]:
     """
 
     def harm(it: Alone, dice: random.Random) -> None:
-        (it.broker.kill if dice.random() < 0.5 else it.broker.stop)()
         path = it.store / part
+        # What is written each ten seconds may not be there yet.
+        is_killed = path.exists() and dice.random() < 0.5
+        (it.broker.kill if is_killed else it.broker.stop)()
         files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
         for _ in range(count):
             flip_some_bit(dice.choice(files), dice)
         it.broker.start()
+        # A read of what is damaged has it made again.
+        it.read_all()
 
     harm.__doc__ = f"Bits of {part} change while the broker is down."
     return harm

@@ -21,6 +21,8 @@ IDLE_MS: Final = 100
 FAILED_MS: Final = 1_000
 # First look after the start, as the official broker waits.
 FIRST_MS: Final = 1_000
+# No look is planned farther ahead: one that seems to be was planned before the clock was set back.
+LOOK_MAX_MS: Final = 1_000
 # Changes that make a new data version in 5.x (`delayOffsetUpdateVersionStep`).
 VERSION_STEP: Final = 200
 # Levels at the most: the level is one queue of the schedule topic.
@@ -55,6 +57,10 @@ def _parsed(text: bytes) -> dict[str, object]:
 class _Level:
     offset: int = 0
     look_ms: int = 0
+
+    def until_look_ms(self, now_ms: int) -> int:
+        left_ms = max(0, self.look_ms - now_ms)
+        return left_ms if left_ms <= LOOK_MAX_MS else 0
 
 
 class DelayTable:
@@ -155,11 +161,11 @@ class DelayTable:
 
     def due(self, now_ms: int) -> list[int]:
         """Returns the levels that want to be looked at."""
-        return [level for level, known in self._levels.items() if known.look_ms <= now_ms]
+        return [level for level, known in self._levels.items() if not known.until_look_ms(now_ms)]
 
-    def next_look_ms(self) -> int:
-        """Returns when the next level wants to be looked at."""
-        return min(known.look_ms for known in self._levels.values())
+    def until_look_ms(self, now_ms: int) -> int:
+        """Returns for how long no level wants to be looked at."""
+        return min(known.until_look_ms(now_ms) for known in self._levels.values())
 
     def delivered(self, level: int, offset: int, look_ms: int, now_ms: int) -> None:
         """Notes how far a level was delivered, and when it is to be looked at again."""

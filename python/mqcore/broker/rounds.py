@@ -165,8 +165,7 @@ class Rounds:
 
     def _until_look_s(self) -> float:
         """Returns the pause until a level wants to be looked at."""
-        next_ms = self._state.delays.next_look_ms()
-        return max(0, next_ms - self._state.now_ms()) / _MS_PER_S
+        return self._state.delays.until_look_ms(self._state.now_ms()) / _MS_PER_S
 
     async def deliver(self) -> None:
         """Delivers what is due of the levels that want to be looked at."""
