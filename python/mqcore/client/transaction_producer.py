@@ -313,7 +313,12 @@ class TransactionProducer(Producer):
             state = TransactionState.UNKNOWN
         fields = checked_fields(request, message, group=self.sender.group, state=state)
         signed = self.instance.signed(fields, b"")
-        await request.link.oneway(RequestCode.END_TRANSACTION, signed)
+        try:
+            await request.link.oneway(RequestCode.END_TRANSACTION, signed)
+        except RemotingError as error:
+            # Whoever is master next asks again.
+            _log.info("%s: what became of it was not sent: %s", message.message_id, error)
+            return None
         if message.properties.get(TRACE_ON) != "false":
             # Brokers of 4.9 leave it out (`MixAll.DEFAULT_TRACE_REGION_ID`).
             region = message.properties.get(MSG_REGION) or "DefaultRegion"
