@@ -10,7 +10,7 @@ Makes handles as `MQClientAPIImpl.processPopResponse` does. Knows no broker's in
 from dataclasses import dataclass
 
 from mqcore.native import Command, decode_records
-from mqcore.remoting import Client, RequestCode
+from mqcore.remoting import Client, Credentials, RequestCode, signed
 
 POP, ACK = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE
 CHANGE = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
@@ -49,6 +49,7 @@ class Popper:
         topic: The topic.
         group: The group.
         broker: The broker's name, as handles have it.
+        who: Who signs the requests; None for nobody.
     """
 
     client: Client
@@ -56,6 +57,7 @@ class Popper:
     topic: str
     group: str = "g"
     broker: str = "broker-a"
+    who: Credentials | None = None
 
     async def request(self, **fields: object) -> Command:
         """Pops; returns the answer, whatever it is."""
@@ -73,7 +75,7 @@ class Popper:
             "order": "false",
         }
         ext = {name: str(value) for name, value in (usual | fields).items()}
-        return await self.client.call(self.address, POP, ext, timeout_s=30.0)
+        return await self._call(POP, ext, 30.0)
 
     async def pop(self, **fields: object) -> list[Popped]:
         """Pops; returns what came, which may be nothing."""
@@ -126,10 +128,14 @@ class Popper:
 
     async def ack(self, message: Popped) -> int:
         """Acknowledges a message; returns the code."""
-        answer = await self.client.call(self.address, ACK, self.fields(message), timeout_s=20.0)
+        answer = await self._call(ACK, self.fields(message), 20.0)
         return answer.code
 
     async def change(self, message: Popped, invisible_ms: int) -> Command:
         """Changes when a message comes back; returns the answer."""
         ext = self.fields(message) | {"invisibleTime": str(invisible_ms)}
-        return await self.client.call(self.address, CHANGE, ext, timeout_s=20.0)
+        return await self._call(CHANGE, ext, 20.0)
+
+    async def _call(self, code: RequestCode, ext: dict[str, str], timeout_s: float) -> Command:
+        fields = ext if self.who is None else signed(self.who, ext, b"")
+        return await self.client.call(self.address, code, fields, timeout_s=timeout_s)

@@ -1,7 +1,8 @@
 """Requests with replies, transactions, the message trace, signatures: what goes over the wire."""
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +14,13 @@ from mqcore.client.properties import parse_properties
 from mqcore.client.requests import reply_of, reply_properties
 from mqcore.client.trace_lines import pub_line, sub_after_line, sub_before_line
 from mqcore.client.transactions import state_of
-from mqcore.errors import MessageError, ReplyTimeoutError, SendError, UsageError
+from mqcore.errors import (
+    ConnectionLostError,
+    MessageError,
+    ReplyTimeoutError,
+    SendError,
+    UsageError,
+)
 from mqcore.model.topics import TRACE_TOPIC
 from mqcore.native import Command, decode_records
 from mqcore.remoting import Client, Request, RequestCode, expect, signed
@@ -240,6 +247,29 @@ def test_a_broker_that_asks_back_is_answered_on_its_connection(cluster: Cluster)
                 assert (end.ext["commitLogOffset"], end.ext["transactionId"]) == ("77", "T")
                 assert asked[0].body == b"half"
                 assert asked[0].topic == "checked"
+
+    run_on("asyncio", work())
+
+
+def test_a_broker_that_is_gone_before_it_is_answered_is_no_error(cluster: Cluster) -> None:
+    class Gone:
+        peer = "127.0.0.1:1"
+        asked = 0
+
+        async def oneway(self, *_: object) -> None:
+            self.asked += 1
+            raise ConnectionLostError("the connection is closed", address=self.peer)
+
+    async def work() -> None:
+        gone = Gone()
+        async with aio.TransactionProducer(
+            cluster.namesrv, group="tx", check=lambda _: True
+        ) as producer:
+            record = await _viewed(cluster, await producer.send(Message("checked", b"half")))
+            ext = {"tranStateTableOffset": "5", "commitLogOffset": "77", "bname": "b0"}
+            request = SimpleNamespace(body=record, ext=ext, link=gone, field=ext.__getitem__)
+            assert await producer._checked(cast(Request, request)) is None
+            assert gone.asked == 1
 
     run_on("asyncio", work())
 

@@ -34,7 +34,7 @@ from mqcore import Admin
 from mqcore.errors import MQError
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
-from mqcore.remoting import Client, RequestCode, ResponseCode
+from mqcore.remoting import Client, Credentials, RequestCode, ResponseCode, signed
 
 _LOG_HOST, _CONTROLLER_HOST = "127.0.0.2", "127.0.0.3"
 _ASK_TIMEOUT_S = 2.0
@@ -101,11 +101,19 @@ class Elector:
 
 @dataclass(frozen=True, slots=True)
 class Trio:
-    """Brokers of one name, their controllers and their name servers."""
+    """Brokers of one name, their controllers and their name servers.
+
+    Attributes:
+        members: The brokers.
+        controllers: Their controllers.
+        namesrvs: Their name servers.
+        who: Who asks the brokers, where access control is on.
+    """
 
     members: list[Member] = field(default_factory=list)
     controllers: list[Elector] = field(default_factory=list)
     namesrvs: list[Program] = field(default_factory=list)
+    who: Credentials | None = None
 
     @property
     def programs(self) -> list[Program]:
@@ -207,7 +215,7 @@ class Trio:
         state = self.wait_until_in_sync()
 
         def ends() -> list[int]:
-            return [end_at(each.address) for each in self.members]
+            return [end_at(each.address, self.who) for each in self.members]
 
         found = eventually(ends, lambda all_: len(set(all_)) == 1 and all_[0] > 0)
         assert len(set(found)) == 1, f"the logs end at {found}: {state}\n{self.shown()}"
@@ -219,12 +227,12 @@ class Trio:
         Raises:
             AssertionError: A slave does not take them.
         """
-        with Admin(self.namesrv_addresses) as admin:
+        with Admin(self.namesrv_addresses, credentials=self.who) as admin:
             for name in names:
                 admin.topics.create(name, queues=queues)
 
         def known() -> set[str]:
-            all_ = (topics_at(each.address) for each in self.members)
+            all_ = (topics_at(each.address, self.who) for each in self.members)
             return set.intersection(*all_)
 
         found = eventually(known, lambda topics: topics >= set(names))
@@ -265,30 +273,44 @@ class Trio:
 
 
 def asked(
-    address: str, code: RequestCode, ext: Mapping[str, str] | None = None, body: bytes = b""
+    address: str,
+    code: RequestCode,
+    ext: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    *,
+    who: Credentials | None = None,
 ) -> Command | None:
-    """Returns the answer to a request; None of who gives none within two seconds."""
+    """Returns the answer to a request; None of who gives none within two seconds.
+
+    Args:
+        address: Who is asked.
+        code: The request.
+        ext: Its fields.
+        body: Its body.
+        who: Who signs it; None for nobody.
+    """
+    fields = dict(ext or {}) if who is None else signed(who, ext or {}, body)
 
     async def work() -> Command:
         async with Client() as client:
-            return await client.call(address, code, ext or {}, body, timeout_s=_ASK_TIMEOUT_S)
+            return await client.call(address, code, fields, body, timeout_s=_ASK_TIMEOUT_S)
 
     with contextlib.suppress(MQError, asyncio.TimeoutError):
         return run_on("asyncio", work())
     return None
 
 
-def end_at(address: str) -> int:
+def end_at(address: str, who: Credentials | None = None) -> int:
     """Returns the end of a broker's log; -1 while it does not answer."""
-    answer = asked(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+    answer = asked(address, RequestCode.GET_BROKER_RUNTIME_INFO, who=who)
     if answer is None or answer.code != ResponseCode.SUCCESS:
         return -1
     return int(parse_object(answer.body)["table"]["commitLogMaxOffset"])
 
 
-def topics_at(address: str) -> set[str]:
+def topics_at(address: str, who: Credentials | None = None) -> set[str]:
     """Returns the topics that a broker knows; none while it does not answer."""
-    answer = asked(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+    answer = asked(address, RequestCode.GET_ALL_TOPIC_CONFIG, who=who)
     if answer is None or answer.code != ResponseCode.SUCCESS:
         return set()
     return set(parse_object(answer.body)["topicConfigTable"])
@@ -339,6 +361,7 @@ def trio(
     controllers: int = 1,
     keys: Mapping[str, str] | None = None,
     disk: SmallDisk | None = None,
+    who: Credentials | None = None,
 ) -> Iterator[Trio]:
     """Starts two name servers, controllers and three brokers; ends them.
 
@@ -347,8 +370,9 @@ def trio(
         controllers: How many.
         keys: Settings of the brokers over the usual ones.
         disk: The disk of the first broker's store, at `broker0/store` of the directory.
+        who: Who asks the brokers, where access control is on.
     """
-    all_ = Trio()
+    all_ = Trio(who=who)
     with ExitStack() as stack:
         for number in range(2):
             home = root / f"namesrv{number}"

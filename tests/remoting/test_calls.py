@@ -190,6 +190,20 @@ def test_closing_the_client_fails_its_calls(run: Run) -> None:
     run(work())
 
 
+@pytest.mark.parametrize(
+    "host", ["\ufffd.x", "a\x00b", "." + "a" * 70], ids=["letter", "zero", "long"]
+)
+def test_a_name_that_no_host_can_have_is_no_connection(run: Run, host: str) -> None:
+    """A broker, a controller or a name server dials what others gave it for their address."""
+
+    async def work() -> None:
+        async with Client() as client:
+            with pytest.raises(ConnectError):
+                await client.call(f"{host}:1", ECHO, timeout_s=30)
+
+    run(work())
+
+
 def test_nobody_there_is_reported_with_the_address(run: Run) -> None:
     async def work() -> None:
         async with served() as it:

@@ -312,7 +312,12 @@ class TransactionProducer(Producer):
             _log.exception("the check callback failed for %s", message.message_id)
             state = TransactionState.UNKNOWN
         fields = checked_fields(request, message, group=self.sender.group, state=state)
-        await request.link.oneway(RequestCode.END_TRANSACTION, fields)
+        try:
+            await request.link.oneway(RequestCode.END_TRANSACTION, fields)
+        except RemotingError as error:
+            # Whoever is master next asks again.
+            _log.info("%s: what became of it was not sent: %s", message.message_id, error)
+            return None
         if message.properties.get(TRACE_ON) != "false":
             # Brokers of 4.9 leave it out (`MixAll.DEFAULT_TRACE_REGION_ID`).
             region = message.properties.get(MSG_REGION) or "DefaultRegion"

@@ -220,6 +220,10 @@ class Client:
         except OSError as error:
             why = _why_of(error, is_tls=tls is not None)
             raise ConnectError(f"{address}: {why}", address=address) from error
+        except ValueError as error:
+            # What a peer gave for a name may be none: a letter that no name has, a zero byte.
+            why = f"no host has such a name: {error}"
+            raise ConnectError(f"{address!r}: {why}", address=address) from error
         return made.link
 
     def _connected(self, address: str, done: asyncio.Task[Link]) -> None:

@@ -130,6 +130,9 @@ settings! {
     /// Index the tags of messages beside their keys, as 5.5 does; false: only where the index of
     /// the directory has them.
     index_tags: bool = false, "mqcoreIndexTags";
+    /// Bytes of the log at the most: beyond them the oldest files go whatever their age, read or
+    /// not, but for the newest; 0: no bound.
+    log_bytes_max: u64 = 0, "mqcoreLogBytesMax";
     /// Take no message and make no log file; a mounted store is opened so.
     is_read_only: bool = false, "readOnlyStore";
     /// How long an append waits for the next log file.

@@ -105,16 +105,37 @@ impl<D: Disk, C: Clock> Retention<D, C> {
     /// [`crate::error::Error::Io`]; what went before is gone.
     pub fn clean(&self, reason: Reason, unread_from: Option<u64>) -> Result<Cleaned> {
         let plan = self.watch_space()?;
+        let config = self.config();
+        let beyond = self.files_beyond(config.log_bytes_max);
+        if beyond > 0 {
+            // Of any age, and none that somebody copies.
+            return self.remove_oldest(Some(i64::MAX), beyond, unread_from);
+        }
         if reason == Reason::Space && !plan.deletes_expired && !plan.deletes_at_once {
             return Ok(Cleaned::default());
         }
-        let config = self.config();
         let reserved_ms = i64::try_from(config.file_reserved_hours)
             .unwrap_or(i64::MAX)
             .saturating_mul(HOUR_MS);
         let expired_before = self.clock.now_ms().saturating_sub(reserved_ms);
         let before = (!plan.deletes_at_once).then_some(expired_before);
         self.remove_oldest(before, config.delete_batch_max, unread_from)
+    }
+
+    /// How many of the oldest files have to go so that the log has `bytes_max` bytes or less; 0 of a
+    /// log without a bound.
+    fn files_beyond(&self, bytes_max: u64) -> usize {
+        if bytes_max == 0 {
+            return 0;
+        }
+        let segments = self.files.chain.segments();
+        let mut kept = 0_u64;
+        let fitting = segments.iter().rev().take_while(|file| {
+            kept = kept.saturating_add(file.end() - file.base());
+            kept <= bytes_max
+        });
+        // The newest stays, however long it is.
+        segments.len().saturating_sub(fitting.count().max(1))
     }
 
     /// Removes the oldest files whatever their age, as an administrator asks; queues and index

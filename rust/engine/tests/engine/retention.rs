@@ -122,6 +122,24 @@ fn files_go_when_they_have_expired_and_no_earlier() {
 }
 
 #[test]
+fn a_log_with_a_bound_keeps_as_many_files_as_fit_whatever_their_age() {
+    for (bound, kept) in [(3 * SEGMENT, 3), (3 * SEGMENT + 1, 3), (1, 1)] {
+        let setup = setup(&[
+            ("mqcoreLogBytesMax", &bound.to_string()),
+            ("fileReservedTime", "1000"),
+        ]);
+        fill(&setup, 6);
+        let before = setup.store.files().chain.len();
+        let cleaned = setup.store.retention().clean(Reason::Space, None).unwrap();
+        assert_eq!(cleaned.log_files, before - kept, "{cleaned:?}");
+        assert_eq!(setup.store.files().chain.len(), kept);
+        let again = setup.store.retention().clean(Reason::Space, None);
+        assert_eq!(again.unwrap().log_files, 0, "nothing more");
+        append(&setup.store).unwrap();
+    }
+}
+
+#[test]
 fn offsets_are_those_of_the_records_whatever_retention_took() {
     let setup = setup(&[("fileReservedTime", "10")]);
     fill(&setup, 6);
