@@ -165,6 +165,11 @@ class PersistedTable:
         if self._version is not None:
             self._saved_version = self._version()
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file has what the table has now."""
+        return self._version is not None and self._version() == self._saved_version
+
     async def save(self) -> None:
         """Writes the table as it is now, or later.
 
@@ -178,6 +183,21 @@ class PersistedTable:
         async with self._lock:
             if self._written < mine:
                 await self._save()
+
+    async def go_back(self, empty: bytes) -> None:
+        """Writes what may be written, and takes the file back where that is not all of the table.
+
+        Args:
+            empty: A content without a row, for a table without a file.
+
+        Raises:
+            MQError: It cannot be written or read.
+        """
+        await self.save_if_changed()
+        if not self.is_saved:
+            if not await asyncio.to_thread(self.load):
+                self._load(empty)
+            self.note_saved()
 
     async def save_if_changed(self) -> None:
         """Writes the table if its version is another than that of the file.

@@ -9,6 +9,7 @@ from broker.test_serving import heartbeat
 from live_broker import Live, live
 from loops import run_on
 from mqcore.broker import runtime
+from mqcore.native import QueueTraffic
 from mqcore.remoting import RequestCode
 from popping import Popper
 
@@ -17,6 +18,10 @@ ANSWERED = {
     "QUEUE_PUT_NUMS": ("T@1", 3),
     "QUEUE_PUT_SIZE": ("T@1", None),
     "QUEUE_GET_NUMS": ("SCHEDULE_TOPIC_XXXX@0@SCHEDULE_CONSUMER", 2),
+    "QUEUE_GET_SIZE": ("SCHEDULE_TOPIC_XXXX@0@SCHEDULE_CONSUMER", None),
+    # Times: the queue is before its topic.
+    "TOPIC_PUT_LATENCY": ("1@T", None),
+    "GROUP_GET_LATENCY": ("1@T@g", None),
     "TOPIC_PUT_NUMS": ("T", 5),
     "TOPIC_PUT_SIZE": ("T", None),
     "GROUP_GET_NUMS": ("T@g", 3),
@@ -49,9 +54,6 @@ NOT_ANSWERED = {
     "COMMERCIAL_RCV_EPOLLS": NOT_FILLED,
     "COMMERCIAL_SNDBCK_TIMES": NOT_FILLED,
     "COMMERCIAL_PERM_FAILURES": NOT_FILLED,
-    "QUEUE_GET_SIZE": "deliveries of delay levels count messages alone",
-    "TOPIC_PUT_LATENCY": "times are kept by stage, for all topics together",
-    "GROUP_GET_LATENCY": "times are kept by stage, for all topics together",
 }
 
 
@@ -82,6 +84,10 @@ async def loaded(client: Live) -> None:
     await client.broker.rounds.deliver_all()
 
 
+def _queues(client: Live) -> list[QueueTraffic]:
+    return client.broker.state.fast_path.times.queues(100)
+
+
 async def counted(client: Live, name: str, key: str) -> dict[str, Any] | None:
     """Returns a counter; None where it does not exist."""
     stat = {"statsName": name, "statsKey": key}
@@ -104,9 +110,56 @@ def test_every_official_counter_is_there(tmp_path: Path) -> None:
             wanted = {name: total for name, (_, total) in ANSWERED.items() if total is not None}
             assert {name: sums[name] for name in wanted} == wanted
             assert sums["QUEUE_PUT_SIZE"] > 3 * 91
+            assert sums["QUEUE_GET_SIZE"] > 2 * 91
             assert sums["CHANNEL_ACTIVITY"] >= 1
             for name in NOT_ANSWERED:
                 assert await counted(client, name, "T@g") is None
+
+    run_on("uvloop", run())
+
+
+def test_times_of_sends_and_pulls_are_counted_by_queue(tmp_path: Path) -> None:
+    keys = {"flushDiskType": "SYNC_FLUSH", "syncFlushTimeout": "20000"}
+
+    async def run() -> None:
+        async with live(tmp_path, **keys) as client:
+            await client.create("T", 2)
+            await client.broker.rounds.sample()
+            # Each waits for its sync, and takes as long as that.
+            for _ in range(40):
+                assert (await client.send("T", b"x", 1)).code == 0
+            await client.settled()
+            assert (await client.pull("T", 0, queue_id=1)).code == 0
+            await client.broker.rounds.sample()
+            queues = {(each.topic, each.queue_id): each for each in _queues(client)}
+            assert queues["T", 1].answers == 40
+            assert 0 < queues["T", 1].answers_us < 40 * 20_000_000
+            assert ("T", 0) not in queues
+            put = await counted(client, "TOPIC_PUT_LATENCY", "1@T")
+            assert put is not None
+            minute = put["statsMinute"]
+            assert minute["sum"] == queues["T", 1].answers_us // 1_000
+            assert minute["avgpt"] == minute["sum"] / 40
+            (got,) = client.broker.state.fast_path.group_gets()
+            assert got.pulls == [0, 1]
+            assert len(got.pulls_us) == 2
+            assert await counted(client, "GROUP_GET_LATENCY", "1@T@g") is not None
+            assert await counted(client, "GROUP_GET_LATENCY", "0@T@g") is None
+
+    run_on("uvloop", run())
+
+
+def test_times_of_pulls_are_counted_by_group_where_queues_are_not(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with live(tmp_path, enableDetailStat="false") as client:
+            await client.create("T", 2)
+            assert (await client.send("T", b"x", 1)).code == 0
+            await client.settled()
+            assert (await client.pull("T", 0, queue_id=1)).code == 0
+            await client.broker.rounds.sample()
+            assert await counted(client, "GROUP_GET_LATENCY", "T@g") is not None
+            assert await counted(client, "GROUP_GET_LATENCY", "1@T@g") is None
+            assert await counted(client, "TOPIC_PUT_LATENCY", "1@T") is None
 
     run_on("uvloop", run())
 

@@ -50,6 +50,7 @@ class Clients:
     driver: Driver
     namesrv: str
     number: int
+    body: str = "m"
 
     @property
     def producer(self) -> str:
@@ -66,7 +67,8 @@ class Clients:
         asked = {"namesrv": self.namesrv, "poll_ms": _POLL_MS}
         self.driver.call("producer", self.producer, group="PG_static", **asked)
         self.driver.call("push", self.consumer, group=GROUP, topic=TOPIC, **asked)
-        self.driver.call("flood", self.producer, topic=TOPIC, body="m", threads=2, pause_ms=20)
+        body = self.body
+        self.driver.call("flood", self.producer, topic=TOPIC, body=body, threads=2, pause_ms=20)
 
     def wait_for_more(self, part: int) -> None:
         """Returns when a batch more was acknowledged, some of it in that part of a queue."""
@@ -189,3 +191,39 @@ def test_the_newest_release_moves_queues(is_ours: bool, tmp_path: Path) -> None:
         clients = Clients(driver, cluster.namesrv.address, 20)
         moved_while_used(cluster, clients, driver.mqadmin if is_ours else ours)
         check_mappings(cluster)
+
+
+@pytest.mark.matrix
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["5.3.3", NEWEST])
+@pytest.mark.parametrize("is_ours_first", [True, False], ids=["ours-first", "theirs-first"])
+def test_brokers_take_over_stores_with_mappings(
+    driver_53: Driver, tmp_path: Path, version: str, is_ours_first: bool
+) -> None:
+    theirs = official_software(version)
+    turns = [OURS, theirs, OURS] if is_ours_first else [theirs, OURS, theirs]
+    with two_brokers(turns[0], tmp_path) as cluster:
+        namesrv = ("-n", cluster.namesrv.address)
+        ours("updateStaticTopic", "-t", TOPIC, "-qn", str(QUEUES), "-b", FIRST, *namesrv)
+        number = 30 + 10 * is_ours_first + 20 * (version == NEWEST)
+        for turn, software in enumerate(turns):
+            if turn:
+                for each in (cluster.first, cluster.second):
+                    each.broker.stop()
+                    each.broker.become(software)
+                    each.broker.start()
+                cluster.wait_until_registered()
+            clients = Clients(driver_53, cluster.namesrv.address, number + turn, f"m{turn}")
+            clients.start()
+            clients.wait_for_more(turn)
+            to = SECOND if turn % 2 == 0 else FIRST
+            ours("remappingStaticTopic", "-t", TOPIC, "-b", to, *namesrv)
+            clients.wait_for_more(turn + 1)
+            sent, got = clients.end()
+            counted = Counter(item["body"] for item in got if item["body"].startswith(f"m{turn}-"))
+            assert set(sent) <= counted.keys()
+            assert {body: count for body, count in counted.items() if count > 1} == {}
+            for name in (FIRST, SECOND):
+                led = mapping_of(cluster, name)
+                leads = [queue for queue in range(QUEUES) if led.leads(queue)]
+                assert leads == (list(range(QUEUES)) if name == to else [])

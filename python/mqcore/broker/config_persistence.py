@@ -11,8 +11,9 @@ from pathlib import Path
 
 from mqcore.broker import policy
 from mqcore.broker.consumer_offsets import (
+    NO_OFFSETS,
     OffsetTable,
-    beyond_end,
+    clip,
     offsets_text,
     own_of,
     parse_offsets,
@@ -324,6 +325,18 @@ class ConfigPersistence:
         """
         await self._offsets.save_if_changed()
 
+    async def take_offsets_back(self) -> None:
+        """Has in memory what an open would read: offsets that rest on what may be cut go back.
+
+        For a member that follows with its store open. What is confirmed is written first and stays;
+        the groups of the others go on where the file has them, and get messages again.
+
+        Raises:
+            StoreError: The log or the file cannot be written, or the file cannot be read.
+        """
+        if self._state.replicas.epochs is not None:
+            await self._offsets.go_back(NO_OFFSETS)
+
     async def _offsets_snapshot(self) -> Snapshot | None:
         """Offsets of groups that pop may rest on check points: those are made durable first."""
         fast_path = self._state.fast_path
@@ -453,17 +466,7 @@ class ConfigPersistence:
     def _take_offsets(self, text: bytes) -> None:
         table, store = parse_offsets(text), self._state.store
         behind = store.ends_behind_queues()
-        repaired = beyond_end(table, store.bounds, behind)
-        for key, queues in repaired.items():
-            for queue_id, offset in queues.items():
-                _log.warning(
-                    "%s: queue %d was read up to %d, but ends at %d: its group goes on there",
-                    key,
-                    queue_id,
-                    table[key][queue_id],
-                    offset,
-                )
-            table[key] |= queues
+        clip(table, store.bounds, behind)
         self._own_settled = own_of(table)
         self._state.fast_path.offsets.load(table)
 

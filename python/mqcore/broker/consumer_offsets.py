@@ -1,8 +1,9 @@
-"""`consumerOffset.json`: the text of the fast path's live table, and back. Pure functions.
+"""`consumerOffset.json`: the text of the fast path's live table, and back. Functions of tables.
 
 The table is the fast path's; here it is a mapping of `topic@group` to offsets by queue.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 
 from mqcore.errors import BadJsonError
@@ -12,7 +13,11 @@ from mqcore.model.relaxed_json import parse_object, pretty
 from mqcore.model.versions import DataVersion
 from mqcore.native import OffsetRange
 
+_log = logging.getLogger("mqcore.broker")
+
 SEPARATOR = "@"
+# The content of a file without an offset.
+NO_OFFSETS = b"{}"
 
 OffsetTable = Mapping[str, Mapping[int, int]]
 
@@ -77,6 +82,30 @@ def beyond_end(
             if offset > end:
                 found.setdefault(key, {})[queue_id] = end
     return found
+
+
+def clip(
+    table: dict[str, dict[int, int]],
+    bounds: Callable[[str, int], OffsetRange | None],
+    behind: Mapping[str, Mapping[int, int]],
+) -> None:
+    """Takes offsets back to the end of their queue where they lie behind it, with a warning each.
+
+    Args:
+        table: All offsets.
+        bounds: As for `beyond_end`.
+        behind: As for `beyond_end`.
+    """
+    for key, queues in beyond_end(table, bounds, behind).items():
+        for queue_id, offset in queues.items():
+            _log.warning(
+                "%s: queue %d was read up to %d, but ends at %d: its group goes on there",
+                key,
+                queue_id,
+                table[key][queue_id],
+                offset,
+            )
+        table[key] |= queues
 
 
 def changed_since(table: OffsetTable, before: OffsetTable) -> set[tuple[str, int]]:

@@ -67,6 +67,14 @@ class MasterWork:
         await self._rounds.rest()
         self._are_started = False
 
+    async def take_offsets_back(self) -> None:
+        """Takes offsets of groups back to what an open would read, before a master is followed.
+
+        Raises:
+            StoreError: They cannot be written or read.
+        """
+        await self._persistence.take_offsets_back()
+
     async def take_over(self) -> None:
         """Goes on where the master before left off, by what was copied of it.
 

@@ -9,6 +9,7 @@ import logging
 from typing import Final
 
 from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.settled import come_true
 from mqcore.broker.state import BrokerState
 from mqcore.model.topics import revive_topic
 from mqcore.native import Revived
@@ -75,13 +76,15 @@ class PopRounds:
         Raises:
             StoreError: Something could not be read, stored or synced; the next round goes on there.
         """
-        await self._note_stall()
+        if not await self._goes_on():
+            return 0
         queues = [each for each in self._state.read_queues(self._topic) if self._has_news(each)]
         if not queues or asyncio.get_running_loop().time() < self._resume_s:
             return 0
         # Taken first: what the timers bring up to then is dispatched before it is looked at.
         timers_ms = await asyncio.to_thread(self._timers_ms)
-        await self._until_dispatched()
+        if not await self._is_dispatched():
+            return 0
         count = 0
         for queue_id in queues:
             has_more = True
@@ -92,24 +95,39 @@ class PopRounds:
                 has_more = done.has_more
         return count
 
-    async def _note_stall(self) -> None:
-        """Lets nothing come back for a while after the dispatch has stood still.
+    async def _goes_on(self) -> bool:
+        """Returns whether the dispatch goes on; nothing comes back soon after it stood still.
 
         Under a controller it does while a member of the set is away: acknowledgements are in the
         log then, and the timers, which look idle, do not have them.
         """
         loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        began_s, goes_on = loop.time(), False
         try:
-            await self._until_dispatched()
+            goes_on = await self._is_dispatched()
         finally:
-            if loop.time() - began_s > _STALLED_S:
+            if not goes_on or loop.time() - began_s > _STALLED_S:
                 self._resume_s = loop.time() + _BROUGHT_S
+        return goes_on
 
-    async def _until_dispatched(self) -> None:
-        store = self._state.store
+    async def _is_dispatched(self) -> bool:
+        """Returns whether what is stored now is in its queues; False while slaves do not have it.
+
+        Until then nothing fails: a member of the set is away, and comes back or leaves the set.
+
+        Raises:
+            StoreError: It is confirmed, and the dispatch does not come to it.
+        """
+        store, epochs = self._state.store, self._state.replicas.epochs
         end = store.stats().appended
+
+        async def is_confirmed() -> bool:
+            return epochs is None or epochs.positions().confirmed >= end
+
+        if not await come_true(is_confirmed):
+            return False
         await asyncio.to_thread(store.wait_dispatched, end, timeout_ms=_DISPATCHED_TIMEOUT_MS)
+        return True
 
     def _has_news(self, queue_id: int) -> bool:
         """Returns whether a queue has check points that wait, or something that was not read."""

@@ -12,7 +12,7 @@ from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.delays import FAILED_MS, IDLE_MS
 from mqcore.broker.runtime import sample_totals, sampled
 from mqcore.broker.state import BrokerState
-from mqcore.broker.statistics import MINUTE_STEP_MS, QUEUE_GET, RATE_STEP_MS
+from mqcore.broker.statistics import MINUTE_STEP_MS, QUEUE_GET, QUEUE_GET_SIZE, RATE_STEP_MS
 from mqcore.broker.transactions import HalfMessages
 from mqcore.errors import MQError
 from mqcore.model.groups import SCHEDULE_GROUP
@@ -214,6 +214,7 @@ class Rounds:
         if done.count:
             key = f"{SCHEDULE_TOPIC}@{level - 1}@{SCHEDULE_GROUP}"
             state.tallies.add(QUEUE_GET, key, done.count)
+            state.tallies.add(QUEUE_GET_SIZE, key, done.bytes, done.count)
         look_ms = now_ms + self._idle_ms(level)
         if done.has_more:
             look_ms = now_ms

@@ -15,7 +15,7 @@ from mqcore.broker.statistics import DailyTotals
 from mqcore.errors import MQError
 from mqcore.model.topics import RETRY_PREFIX, SCHEDULE_TOPIC
 from mqcore.model.versions import version_name
-from mqcore.native import Stats, TimerProgress
+from mqcore.native import GroupGets, Stats, TimerProgress
 from mqcore.remoting import in_slices
 
 # Counters of the whole broker, keyed by the cluster as the official names have it.
@@ -36,6 +36,8 @@ _SENT_BACK_DEAD_KEY = "null@{topic}@{group}@SEND_BACK_TO_DLQ"
 GROUP_ACK, ACK_TOTAL = "GROUP_ACK_NUMS", "BROKER_ACK_NUMS"
 GROUP_POINTS, POINTS_TOTAL = "GROUP_CK_NUMS", "BROKER_CK_NUMS"
 QUEUE_PUT, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"
+# How long requests took, ms; keys begin with the queue.
+TOPIC_PUT_LATENCY, GROUP_GET_LATENCY = "TOPIC_PUT_LATENCY", "GROUP_GET_LATENCY"
 # With more queues than this those of single queues are left out: series are bounded, and topics and
 # groups come first.
 QUEUES_COUNTED_MAX = 4_000
@@ -109,6 +111,7 @@ def sample(state: BrokerState, timers: TimerProgress | None = None) -> Generator
         if at % _PER_STEP == 0:
             yield
     noted.note(PUT_OF_USERS, cluster, of_users)
+    queues_left = queues_max = QUEUES_COUNTED_MAX if state.settings.counts_queues else 0
     for at, (topic, (messages, size)) in enumerate(topics.items()):
         noted.note(TOPIC_PUT, topic, messages)
         noted.note(TOPIC_PUT_SIZE, topic, size, messages)
@@ -120,20 +123,39 @@ def sample(state: BrokerState, timers: TimerProgress | None = None) -> Generator
         noted.note(GROUP_GET, key, got.messages)
         noted.note(GROUP_GET_SIZE, key, got.bytes, got.messages)
         of_users += 0 if state.topics.is_system(got.topic) else got.messages
+        queues_left = _noted_pulls(noted, got, key, queues_left)
         if at % _PER_STEP == 0:
             yield
     noted.note(GET_OF_USERS, cluster, of_users)
     yield from _noting_pairs(noted, state)
-    queues_max = QUEUES_COUNTED_MAX if state.settings.counts_queues else 0
     for at, sent_to in enumerate(state.fast_path.times.queues(queues_max)):
         key = f"{sent_to.topic}@{sent_to.queue_id}"
         noted.note(QUEUE_PUT, key, sent_to.messages)
         noted.note(QUEUE_PUT_SIZE, key, sent_to.bytes, sent_to.messages)
+        if sent_to.answers:
+            key = f"{sent_to.queue_id}@{sent_to.topic}"
+            noted.note(TOPIC_PUT_LATENCY, key, sent_to.answers_us // _US_PER_MS, sent_to.answers)
         if at % _PER_STEP == 0:
             yield
     for name, key, total, times in state.tallies.rows():
         noted.note(name, key, total, times)
     noted.end()
+
+
+def _noted_pulls(noted: _Round, got: GroupGets, key: str, queues_left: int) -> int:
+    """Notes how long the pulls of a group took; returns how many queues may be noted after it.
+
+    By queue where single queues are counted, as officially, and else for all of the topic together.
+    """
+    pulled = [(at, each) for at, each in enumerate(got.pulls) if each]
+    if not pulled:
+        return queues_left
+    if len(pulled) > queues_left:
+        noted.note(GROUP_GET_LATENCY, key, sum(got.pulls_us) // _US_PER_MS, sum(got.pulls))
+        return queues_left
+    for at, pulls in pulled:
+        noted.note(GROUP_GET_LATENCY, f"{at}@{key}", got.pulls_us[at] // _US_PER_MS, pulls)
+    return queues_left - len(pulled)
 
 
 def _noting_pairs(noted: _Round, state: BrokerState) -> Generator[None, None, None]:

@@ -24,6 +24,7 @@ RATE_STEP_MS: Final = 1_000
 _RATE_WINDOWS_S: Final = (10, 60, 600)
 # Names of counters that Python fills (`BrokerStatsManager`).
 QUEUE_GET: Final = "QUEUE_GET_NUMS"
+QUEUE_GET_SIZE: Final = "QUEUE_GET_SIZE"
 CONSUMER_REGISTER: Final = "CONSUMER_REGISTER_TIME"
 PRODUCER_REGISTER: Final = "PRODUCER_REGISTER_TIME"
 CHANNELS: Final = "CHANNEL_ACTIVITY"
@@ -189,10 +190,10 @@ class Tallies:
         """Begins without any."""
         self._totals: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def add(self, name: str, key: str, value: int = 1) -> None:
-        """Counts one addition. Names and keys are few: those of the program, and delay levels."""
-        total, times = self._totals.get((name, key), (0, 0))
-        self._totals[name, key] = total + value, times + 1
+    def add(self, name: str, key: str, value: int = 1, times: int = 1) -> None:
+        """Counts additions. Names and keys are few: those of the program, and delay levels."""
+        total, before = self._totals.get((name, key), (0, 0))
+        self._totals[name, key] = total + value, before + times
 
     def rows(self) -> list[tuple[str, str, int, int]]:
         """Returns name, key, total and how many additions made it."""

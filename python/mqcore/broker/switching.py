@@ -115,7 +115,8 @@ class RoleSwitch:
         """Becomes the slave of the master that this one has handed its role to.
 
         Connections stay. The broker is opened anew before it leads again: what a master has in
-        memory alone was stored or handed over.
+        memory alone was stored or handed over. Offsets of groups go back to what an open would
+        read: another one than the successor may have been elected, which has not all of the log.
 
         Raises:
             StoreError: The log cannot be followed.
@@ -123,6 +124,7 @@ class RoleSwitch:
         state = self._state
         self.has_stepped_down = True
         await self._services.stop()
+        await self._services.take_offsets_back()
         state.role = Role.slave(own_id, order.epoch)
         fill_broker(state)
         await self._replication.step_down(order, own_id)

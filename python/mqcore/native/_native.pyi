@@ -1856,6 +1856,7 @@ class Delivered:
 
     Attributes:
         count: Messages delivered.
+        bytes: Bytes of their records.
         next_offset: Where the level goes on.
         next_due_ms: When the next one is due, Unix ms, where it is known.
         end: End of the last one in the log: write `next_offset` down only when the log is flushed
@@ -1866,6 +1867,8 @@ class Delivered:
 
     @property
     def count(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
     @property
     def next_offset(self) -> int: ...
     @property
@@ -1908,6 +1911,9 @@ class GroupGets:
         topic: The topic.
         messages: Messages since the start.
         bytes: Bytes of their records.
+        pulls: Pulls that were answered with messages, by queue id.
+        pulls_us: How long they took together, without the time for which they were held, by queue
+            id, us.
     """
 
     @property
@@ -1918,6 +1924,10 @@ class GroupGets:
     def messages(self) -> int: ...
     @property
     def bytes(self) -> int: ...
+    @property
+    def pulls(self) -> list[int]: ...
+    @property
+    def pulls_us(self) -> list[int]: ...
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final
@@ -2162,6 +2172,8 @@ class QueueTraffic:
         queue_id: The queue.
         messages: Messages.
         bytes: Bytes of their records.
+        answers: Sends that were answered; one may have brought many messages.
+        answers_us: How long they took together, from their bytes to their answer, us.
     """
 
     @property
@@ -2172,6 +2184,10 @@ class QueueTraffic:
     def messages(self) -> int: ...
     @property
     def bytes(self) -> int: ...
+    @property
+    def answers(self) -> int: ...
+    @property
+    def answers_us(self) -> int: ...
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final

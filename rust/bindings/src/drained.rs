@@ -13,6 +13,8 @@ frozen! {
     Delivered {
         /// Messages delivered.
         count: u64,
+        /// Bytes of their records.
+        bytes: u64,
         /// Where the level goes on.
         next_offset: u64,
         /// When the next one is due, Unix ms, where it is known.
@@ -48,6 +50,10 @@ frozen! {
         messages: u64,
         /// Bytes of their records.
         bytes: u64,
+        /// Pulls that were answered with messages, by queue id.
+        pulls: Vec<u64>,
+        /// How long they took together, without the time for which they were held, by queue id, us.
+        pulls_us: Vec<u64>,
     }
 
     /// A request for Python that came up while the fast path drained.

@@ -296,6 +296,8 @@ impl NativeFastPath {
             topic,
             messages: got.messages,
             bytes: got.bytes,
+            pulls: got.answered.iter().map(|each| each.pulls).collect(),
+            pulls_us: got.answered.iter().map(|each| each.us).collect(),
         });
         gets.collect()
     }
@@ -317,6 +319,7 @@ impl NativeFastPath {
         self.fast_path.locked().path.connections.stats.delivered += done.count;
         Ok(Delivered {
             count: done.count,
+            bytes: done.bytes,
             next_offset: done.next_offset,
             next_due_ms: done.next_due_ms,
             end: done.end,

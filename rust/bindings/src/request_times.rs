@@ -139,6 +139,10 @@ frozen! {
         messages: u64,
         /// Bytes of their records.
         bytes: u64,
+        /// Sends that were answered; one may have brought many messages.
+        answers: u64,
+        /// How long they took together, from their bytes to their answer, us.
+        answers_us: u64,
     }
 }
 
@@ -391,6 +395,8 @@ impl RequestTimes {
                 queue_id,
                 messages: stored.messages,
                 bytes: stored.bytes,
+                answers: stored.answers,
+                answers_us: stored.answers_us,
             });
             rows.collect()
         })

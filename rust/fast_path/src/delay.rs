@@ -3,6 +3,7 @@
 //! level's offset, and may do so from any thread.
 
 use mqcore_engine::clock::Clock;
+use mqcore_engine::commit_log::Appended;
 use mqcore_engine::consume_queue::Unit;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::{Error, Result};
@@ -22,6 +23,8 @@ pub const LIMIT_MAX: usize = 4_096;
 pub struct Delivered {
     /// Messages delivered.
     pub count: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
     /// Messages passed over: gone by retention, or without a topic to go to.
     pub skipped: u64,
     /// Where the level goes on.
@@ -89,9 +92,10 @@ pub fn deliver_due<D: Disk, C: Clock>(
             return Ok(done);
         }
         match deliver(store, unit) {
-            Ok(Some(end)) => {
+            Ok(Some(appended)) => {
                 done.count += 1;
-                done.end = end;
+                done.bytes += appended.len_bytes;
+                done.end = appended.end();
             }
             Ok(None) => done.skipped += 1,
             Err(error) if done.count == 0 => return Err(error),
@@ -137,8 +141,8 @@ fn is_from_ahead<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit, now_ms: i6
     stored_ms(store, unit).is_some_and(|stored_ms| stored_ms > now_ms)
 }
 
-/// Stores a message in its real topic: its end in the log, or `None` when it cannot go anywhere.
-fn deliver<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Result<Option<u64>> {
+/// Stores a message in its real topic: its place in the log, or `None` when it cannot go anywhere.
+fn deliver<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Result<Option<Appended>> {
     if unit.is_blank() {
         return Ok(None);
     }
@@ -155,7 +159,7 @@ fn deliver<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Result<Option
         return Ok(None);
     };
     match store.writer().append(&message) {
-        Ok(appended) => Ok(Some(appended.end())),
+        Ok(appended) => Ok(Some(appended)),
         // Its real topic has a name that no topic may have: it would block the queue for ever.
         Err(Error::Message(_)) => Ok(None),
         Err(error) => Err(error),

@@ -17,6 +17,15 @@ pub struct Given {
     pub at_ms: u64,
 }
 
+/// Pulls of a queue that were answered with messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// Pulls.
+    pub pulls: u64,
+    /// How long they took together, without the time for which they were held, us.
+    pub us: u64,
+}
+
 /// What a group got of a topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Got {
@@ -26,6 +35,8 @@ pub struct Got {
     pub bytes: u64,
     /// How far its queues were given, by queue id.
     pub given: Vec<Given>,
+    /// Its pulls, by queue id.
+    pub answered: Vec<Answered>,
 }
 
 impl Got {
@@ -41,17 +52,30 @@ impl Got {
                 *known = *given;
             }
         }
+        if self.answered.len() < other.answered.len() {
+            self.answered
+                .resize(other.answered.len(), Answered::default());
+        }
+        for (sum, more) in self.answered.iter_mut().zip(&other.answered) {
+            sum.pulls += more.pulls;
+            sum.us += more.us;
+        }
     }
 
-    fn note(&mut self, queue_id: i32, given: Given) {
+    fn note(&mut self, queue_id: i32, given: Given, us: u64) {
         let Ok(at) = usize::try_from(queue_id) else {
             return;
         };
         if self.given.len() <= at && at < QUEUES_MAX {
             self.given.resize(at + 1, Given::default());
+            self.answered.resize(at + 1, Answered::default());
         }
         if let Some(known) = self.given.get_mut(at) {
             *known = given;
+        }
+        if let Some(sum) = self.answered.get_mut(at) {
+            sum.pulls += 1;
+            sum.us += us;
         }
     }
 }
@@ -74,18 +98,18 @@ impl Gets {
         }
     }
 
-    /// The same of a pull, which has how far the queue was given.
+    /// The same of a pull, which has how far the queue was given, and took so long, us.
     pub(crate) fn pulled(
         &mut self,
         (group, topic, queue_id): (&str, &str, i32),
         (messages, bytes): (u64, u64),
-        given: Given,
+        (given, us): (Given, u64),
     ) {
         if messages > 0 {
             self.change(group, topic, |got| {
                 got.messages += messages;
                 got.bytes += bytes;
-                got.note(queue_id, given);
+                got.note(queue_id, given, us);
             });
         }
     }
@@ -150,6 +174,7 @@ mod tests {
                 messages,
                 bytes: 10 * messages,
                 given: Vec::new(),
+                answered: Vec::new(),
             };
             (group.to_owned(), topic.to_owned(), got)
         };
@@ -168,14 +193,15 @@ mod tests {
     fn the_newest_pull_of_any_loop_has_how_far_a_queue_was_given() {
         let given = |next_offset, at_ms| Given { next_offset, at_ms };
         let (mut one, mut other) = (Gets::default(), Gets::default());
-        one.pulled(("g", "t", 2), (1, 10), given(9, 100));
-        other.pulled(("g", "t", 2), (1, 10), given(4, 200));
-        other.pulled(("g", "t", -1), (1, 10), given(4, 200));
-        other.pulled(("g", "t", i32::MAX), (1, 10), given(4, 200));
+        one.pulled(("g", "t", 2), (1, 10), (given(9, 100), 5));
+        other.pulled(("g", "t", 2), (1, 10), (given(4, 200), 5));
+        other.pulled(("g", "t", -1), (1, 10), (given(4, 200), 5));
+        other.pulled(("g", "t", i32::MAX), (1, 10), (given(4, 200), 5));
         one.add_all(&other);
         let rows = one.rows();
         let unknown = Given::default();
         assert_eq!(rows[0].2.given, [unknown, unknown, given(4, 200)]);
         assert_eq!((rows[0].2.messages, rows[0].2.bytes), (4, 40));
+        assert_eq!(rows[0].2.answered[2], Answered { pulls: 2, us: 10 });
     }
 }

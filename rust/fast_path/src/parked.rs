@@ -8,6 +8,7 @@ use mqcore_engine::flush::Ticket;
 
 use crate::request_context::RequestContext;
 use crate::times::Moments;
+use crate::traffic::Slot;
 
 /// Answers taken out of their order that are kept as empty places, beyond as many as wait.
 const EMPTY_MAX: usize = 1_024;
@@ -58,6 +59,8 @@ pub struct Stored {
     pub awaits: Awaits,
     /// Bytes of what was stored.
     pub bytes: u64,
+    /// Where the answer of a send is counted.
+    pub(crate) counted: Option<Slot>,
 }
 
 /// What an answer waits for.
@@ -92,6 +95,7 @@ impl Stored {
             marks: Moments::default(),
             awaits: Awaits::default(),
             bytes: appended.len_bytes,
+            counted: None,
         }
     }
 }
@@ -191,6 +195,7 @@ mod tests {
             marks: Moments::default(),
             awaits: Awaits::default(),
             bytes: 0,
+            counted: None,
         }
     }
 

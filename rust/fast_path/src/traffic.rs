@@ -78,7 +78,24 @@ pub struct InQueue {
     pub messages: u64,
     /// Bytes of their records.
     pub bytes: u64,
+    /// Sends that were answered; one may have brought many messages.
+    pub answers: u64,
+    /// How long they took together, from their bytes to their answer, us.
+    pub answers_us: u64,
 }
+
+impl InQueue {
+    fn add(&mut self, other: &Self) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.answers += other.answers;
+        self.answers_us += other.answers_us;
+    }
+}
+
+/// A topic that was counted, for what comes later of its message: of the counters that gave it alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
 
 /// What was stored of a topic.
 #[derive(Debug, Clone, Default)]
@@ -106,8 +123,7 @@ impl OfTopic {
             self.queues.resize(other.queues.len(), InQueue::default());
         }
         for (sum, more) in self.queues.iter_mut().zip(&other.queues) {
-            sum.messages += more.messages;
-            sum.bytes += more.bytes;
+            sum.add(more);
         }
     }
 }
@@ -137,37 +153,60 @@ impl Equivalent<(Box<str>, Box<str>)> for PairRef<'_> {
 /// The counters of one loop.
 #[derive(Debug, Clone, Default)]
 pub struct Traffic {
-    topics: HashMap<Box<str>, Box<OfTopic>>,
+    /// Where each topic is in `counted`.
+    topics: HashMap<Box<str>, Slot>,
+    counted: Vec<OfTopic>,
     given_back: HashMap<(Box<str>, Box<str>), GivenBack>,
     seconds: HashMap<Box<str>, TopicSeconds>,
 }
 
 impl Traffic {
-    /// Counts messages that were stored at once for a queue of a topic.
+    /// Counts messages that were stored at once for a queue of a topic; where its answer is counted.
     pub(crate) fn stored(
         &mut self,
         (topic, queue_id): (&str, i32),
         kind: MessageKind,
         (messages, bytes): (u64, u64),
-    ) {
-        let of_topic = if let Some(known) = self.topics.get_mut(topic) {
-            known
-        } else {
-            let is_full = self.topics.len() >= NAMES_MAX;
-            let name = if is_full { OTHER } else { topic };
-            self.topics.entry(name.into()).or_default()
+    ) -> Slot {
+        let slot = match self.topics.get(topic) {
+            Some(known) => *known,
+            None => self.new_slot(topic),
+        };
+        let Some(of_topic) = self.counted.get_mut(slot.0 as usize) else {
+            return slot;
         };
         if let Some(queue) = of_topic.queue(queue_id) {
             queue.messages += messages;
             queue.bytes += bytes;
         }
-        let Some(stored) = of_topic.kinds.get_mut(kind as usize) else {
-            return;
-        };
-        stored.messages += messages;
-        stored.bytes += bytes;
-        let each = bytes / messages.max(1);
-        stored.sizes.add(each, messages, &SIZE_BOUNDS);
+        if let Some(stored) = of_topic.kinds.get_mut(kind as usize) {
+            stored.messages += messages;
+            stored.bytes += bytes;
+            let each = bytes / messages.max(1);
+            stored.sizes.add(each, messages, &SIZE_BOUNDS);
+        }
+        slot
+    }
+
+    /// The slot of a topic that is not counted yet.
+    fn new_slot(&mut self, topic: &str) -> Slot {
+        let is_full = self.topics.len() >= NAMES_MAX;
+        let name = if is_full { OTHER } else { topic };
+        let next = Slot(u32::try_from(self.counted.len()).unwrap_or(u32::MAX));
+        let slot = *self.topics.entry(name.into()).or_insert(next);
+        if slot == next {
+            self.counted.push(OfTopic::default());
+        }
+        slot
+    }
+
+    /// Counts the answer to a send whose message was stored in a queue.
+    pub(crate) fn answered(&mut self, slot: Slot, queue_id: i32, us: u64) {
+        let of_topic = self.counted.get_mut(slot.0 as usize);
+        if let Some(queue) = of_topic.and_then(|of_topic| of_topic.queue(queue_id)) {
+            queue.answers += 1;
+            queue.answers_us += us;
+        }
     }
 
     /// Counts for how long a timed message is to wait, s.
@@ -257,8 +296,13 @@ impl Traffic {
 
     /// Counts what another loop has counted, too.
     pub fn add_all(&mut self, other: &Self) {
-        for (topic, more) in &other.topics {
-            self.topics.entry(topic.clone()).or_default().add_all(more);
+        for (topic, slot) in &other.topics {
+            let known = self.topics.get(topic).copied();
+            let sum = known.unwrap_or_else(|| self.new_slot(topic));
+            let sum = self.counted.get_mut(sum.0 as usize);
+            if let (Some(sum), Some(more)) = (sum, other.counted.get(slot.0 as usize)) {
+                sum.add_all(more);
+            }
         }
         for (topic, seconds) in &other.seconds {
             let sum = self.seconds.entry(topic.clone()).or_default();
@@ -274,20 +318,27 @@ impl Traffic {
         }
     }
 
+    fn by_topic(&self) -> impl Iterator<Item = (&str, &OfTopic)> {
+        self.topics.iter().filter_map(|(topic, slot)| {
+            let found = self.counted.get(slot.0 as usize)?;
+            Some((topic.as_ref(), found))
+        })
+    }
+
     /// Topic, kind and what was stored, of every kind that came.
     pub fn topics(&self) -> impl Iterator<Item = (&str, &'static str, &Stored)> {
-        let each = self.topics.iter().flat_map(|(topic, found)| {
+        let each = self.by_topic().flat_map(|(topic, found)| {
             let kinds = MESSAGE_KINDS.iter().zip(found.kinds.iter());
-            kinds.map(move |((_, name), stored)| (topic.as_ref(), *name, stored))
+            kinds.map(move |((_, name), stored)| (topic, *name, stored))
         });
         each.filter(|(_, _, stored)| stored.messages > 0)
     }
 
     /// Topic, queue and what was stored, of every queue that had a message.
     pub fn queues(&self) -> impl Iterator<Item = (&str, i32, InQueue)> {
-        let each = self.topics.iter().flat_map(|(topic, found)| {
+        let each = self.by_topic().flat_map(|(topic, found)| {
             let queues = (0..).zip(&found.queues);
-            queues.map(move |(queue_id, stored)| (topic.as_ref(), queue_id, *stored))
+            queues.map(move |(queue_id, stored)| (topic, queue_id, *stored))
         });
         each.filter(|(_, _, stored)| stored.messages > 0)
     }
@@ -372,6 +423,24 @@ mod tests {
             .map(|row| (row.1, row.2.messages, row.2.bytes))
             .collect();
         assert_eq!(rows, [(0, 5, 50), (2, 2, 20)]);
+    }
+
+    #[test]
+    fn answers_are_counted_at_their_queue_in_every_sum() {
+        let (mut one, mut other) = (Traffic::default(), Traffic::default());
+        let slot = one.stored(("u", 1), MessageKind::Normal, (2, 10));
+        one.answered(slot, 1, 700);
+        let first = other.stored(("t", 1), MessageKind::Normal, (1, 10));
+        let second = other.stored(("u", 1), MessageKind::Normal, (1, 10));
+        other.answered(first, 1, 5);
+        other.answered(second, 1, 300);
+        one.add_all(&other);
+        let mut rows: Vec<_> = one
+            .queues()
+            .map(|row| (row.0, row.2.answers, row.2.answers_us))
+            .collect();
+        rows.sort_unstable();
+        assert_eq!(rows, [("t", 1, 5), ("u", 2, 1_000)]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod queue;
 mod read;
 mod recover;
 mod remove;
+mod rests;
 mod retain;
 mod search;
 mod shared;
@@ -49,6 +50,7 @@ pub use manifest::{MANIFEST_NAME, ManifestQueue, ManifestQueues, manifest_queues
 pub use queue::Queue;
 pub use read::QueueRead;
 pub use recover::{QueueRecovery, Recovered, Trust};
+pub use rests::Rest;
 pub use retain::Deleted;
 pub use search::Boundary;
 pub use suspects::Suspect;

@@ -42,11 +42,16 @@ impl<D: Disk> UnitCutter<D> {
     }
 
     fn truncate_queue(&self, queue: &Arc<Queue>, state: &mut State, cut: i64) -> Result<()> {
-        self.shared.extensions.forget(queue)?;
         let first = state.first_base / QUEUE_UNIT_BYTES;
         // Blanks at the start stay: they give where the queue goes on.
         let unit = |index| self.shared.segments.unit_of(queue, state, index);
         let (end, _) = first_at_or_above(first, state.end, cut, unit)?;
+        self.take_back(queue, state, end)
+    }
+
+    /// Takes the units from the queue offset `end` on out of a queue. The write gate is held.
+    pub(super) fn take_back(&self, queue: &Arc<Queue>, state: &mut State, end: u64) -> Result<()> {
+        self.shared.extensions.forget(queue)?;
         self.drop_tail(state, end);
         state.epoch = state.epoch.wrapping_add(1);
         if end < state.written {

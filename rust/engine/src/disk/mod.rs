@@ -4,6 +4,7 @@
 //! What a call promises after power loss is stated per method; a name (create, rename, unlink) is
 //! durable only once its directory was synced.
 
+mod durable_dirs;
 pub mod real;
 mod sys;
 pub mod twin;
@@ -138,7 +139,11 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// [`crate::error::Error::Io`].
     fn list(&self, dir: &Path) -> Result<Vec<Entry>>;
 
-    /// Makes a directory and the missing ones above it, and syncs the parents of those it made.
+    /// Makes a directory and the missing ones above it.
+    ///
+    /// # Durability
+    /// On return its name and the names above it are durable, whoever made them: a process that made one may have
+    /// ended, or met an error, before it had synced the directory that holds the name.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].

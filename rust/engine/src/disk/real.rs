@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags};
 
+use super::durable_dirs;
 use super::windows::{Windows, run_len};
 use super::{CellRegion, Disk, DiskFile, Entry, FileSystem, Open, Piece, Region, Space, Stat};
 use super::{read_piece, sys};
@@ -143,24 +144,11 @@ impl Disk for RealDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        if dir.as_os_str().is_empty() || dir.is_dir() {
-            return Ok(());
-        }
-        let parent = dir.parent().unwrap_or(Path::new("/"));
-        self.create_dir_all(parent)?;
-        match fs::create_dir(dir) {
-            Ok(()) => self.sync_dir(if parent.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                parent
-            }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-            Err(error) => Err(Error::io("create directory", dir, &error)),
-        }
+        durable_dirs::make(dir, |holder| self.sync_dir(holder))
     }
 
     fn create_dirs(&self, dir: &Path) -> Result<()> {
-        fs::create_dir_all(dir).map_err(|error| Error::io("create directory", dir, &error))
+        durable_dirs::make_dirs(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

@@ -10,6 +10,7 @@ use mqcore_record::{index_key_hash, index_tags_hash};
 
 use super::file::IndexFile;
 use super::files::{IndexFiles, LastRecord};
+use super::scan::IndexScan;
 use crate::clock::Clock;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
@@ -375,6 +376,36 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
             && resume_offset >= physical_offset
         {
             self.set_state(&mut writer, IndexState::Running);
+        }
+        Ok(self.files.end_offset())
+    }
+
+    /// Takes out the files from the first one on whose entries go back in the log: another broker has cut the
+    /// log, and went on behind the entries of what it cut. Returns as [`IndexWriter::truncate_from`].
+    ///
+    /// # Durability
+    /// On return the removal survives power loss.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads all entries.
+    pub fn truncate_from_disorder(&self) -> Result<u64> {
+        let mut writer = self.writing.lock();
+        let mut before = 0;
+        for (at, file) in self.files.now().iter().enumerate() {
+            let entries = IndexScan::open(&self.files.disk, file.path(), Some(self.files.layout))?;
+            for entry in entries {
+                let physical_offset = entry?.physical_offset;
+                if physical_offset < before {
+                    writer.current = None;
+                    self.files.drop_from(at)?;
+                    writer.last = self.files.last_record()?;
+                    return Ok(self.files.end_offset());
+                }
+                before = physical_offset;
+            }
         }
         Ok(self.files.end_offset())
     }

@@ -200,9 +200,12 @@ fn followers<D: Disk, C: Clock>(
     };
     let mut followers: Vec<(Box<dyn Dispatch>, u64)> = vec![(Box::new(follower), queue_from)];
     if let Some((index, indexes_tags)) = indexing {
+        if report.was_cut {
+            index.writer().truncate_from_disorder()?;
+        }
         let kept = index.writer().truncate_from(end)?.clamp(start, end);
         // A clean end implies that nothing was left to index.
-        let is_whole = report.was_clean && index.dropped_files() == 0;
+        let is_whole = report.was_clean && !report.was_cut && index.dropped_files() == 0;
         let resume = if is_whole { queue_from } else { kept };
         report.index_from = (resume < end).then_some(resume);
         followers.push((

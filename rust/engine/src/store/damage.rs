@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | same start of the machine: no page was lost | whole records behind the bad one, wherever; an end below what was durable | the last record, which a kill broke off |
 //! | the machine started anew | an end below what was durable | everything above |
-//! | nothing, after a clean stop | an end below what the queues name | |
+//! | nothing, after a clean stop | an end below what the queues name | what another broker left when it cut its log ([`super::cut_rests`]) |
 //! | nothing, after an unclean stop | whole records older than the checkpoint behind | everything else |
 
 use super::look::Looked;
@@ -36,6 +36,8 @@ pub(super) struct Known {
     pub(super) queues_end: u64,
     /// The log was walked to its end by the manifest of the queues.
     pub(super) used_manifest: bool,
+    /// Another broker has cut the log there.
+    pub(super) was_cut: bool,
     /// Unix milliseconds.
     pub(super) now_ms: i64,
 }
@@ -99,7 +101,7 @@ pub(super) fn plan_for<D: Disk>(
             None => behind.whole_records > 0 && is_older_than_checkpoint(found, end)?,
         };
     let facts = CutFacts {
-        why: why(end, is_bad, durable, missing_bytes),
+        why: why(end, (is_bad, known.was_cut), durable, missing_bytes),
         whole_records: behind.whole_records,
         durable_end: end.end + missing_bytes,
         at_ms: known.now_ms,
@@ -125,12 +127,15 @@ fn is_gone<D: Disk>(found: &Looked<D>, end: &LogEnd, durable: u64) -> bool {
 }
 
 /// What does not hold at the end, in words.
-fn why(end: &LogEnd, is_bad: bool, durable: u64, missing_bytes: u64) -> String {
+fn why(end: &LogEnd, (is_bad, was_cut): (bool, bool), durable: u64, missing_bytes: u64) -> String {
     let bad = match end.stop.why() {
         Some(why) => why,
         None if is_bad => "zeros".to_owned(),
         None => "the log ends".to_owned(),
     };
+    if was_cut {
+        return format!("another broker had cut it there and left what was behind: {bad}");
+    }
     if missing_bytes == 0 {
         return bad;
     }

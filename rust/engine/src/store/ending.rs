@@ -4,6 +4,7 @@
 use mqcore_record::layout::HEAD_LEN_MAX;
 use mqcore_record::{CrcCheck, peek_store_timestamp_ms};
 
+use super::cut_rests::{CutRests, find_rests};
 use super::damage::{Known, Plan, plan_for};
 use super::look::Looked;
 use super::report::{OpenHow, OpenReport};
@@ -20,6 +21,16 @@ use crate::units::round_down;
 /// Log files that the official broker looks at after a clean end.
 const CLEAN_FILES_SCANNED: usize = 3;
 
+/// What was found of the end of the log.
+pub(super) struct Ending {
+    /// Where it ends.
+    pub(super) end: LogEnd,
+    /// What is to be done there.
+    pub(super) plan: Plan,
+    /// What another broker left in queues when it cut the log.
+    pub(super) rests: Option<CutRests>,
+}
+
 /// Where the log ends, what is to be done there, and since where queues must be fed again. Changes
 /// nothing.
 pub(super) fn find_end<D: Disk>(
@@ -29,13 +40,8 @@ pub(super) fn find_end<D: Disk>(
     (mark, now_ms): (Option<Mark>, i64),
     how: OpenHow,
     report: &mut OpenReport,
-) -> Result<(LogEnd, Plan)> {
-    // With the CRC of the whole record the one of the body need not be looked at (5.3's rule).
-    let crc = if config.check_crc_on_recover && !config.verify_property_crc {
-        CrcCheck::Verify
-    } else {
-        CrcCheck::Skip
-    };
+) -> Result<Ending> {
+    let crc = crc_of(config);
     let mut queues_end = 0;
     let from = if found.was_clean {
         // Nothing is behind after a clean end: queues go on where the farthest of them ends.
@@ -64,6 +70,7 @@ pub(super) fn find_end<D: Disk>(
         OpenHow::RefuseDamage | OpenHow::CutDamage | OpenHow::KeepBehind => from,
     };
     report.scanned_from = from;
+    report.fed_from = from;
     report.queues_end = queues_end;
     let walk = Scan {
         from,
@@ -82,23 +89,52 @@ pub(super) fn find_end<D: Disk>(
         report.dispatched_from = end.end;
     }
     report.end_why = end.stop.why();
-    if queues_end > end.end && !report.used_manifest && !are_named_behind(queues, end.end)? {
+    let rests = left_of_others(found, queues, config, mark, (&end, &*report))?;
+    let is_lost_behind = queues_end > end.end && !report.used_manifest;
+    if rests.is_some() || (is_lost_behind && !are_named_behind(queues, end.end)?) {
         queues_end = 0;
     }
     let known = Known {
         mark,
         queues_end,
         used_manifest: report.used_manifest,
+        was_cut: rests.is_some(),
         now_ms,
     };
     if let OpenHow::CutAt(at) = how
         && at <= end.end
     {
         // Whatever is wrong behind it goes with it: an earlier cut may have got half way.
-        return cut_before(found, walk, (&end, at), now_ms);
+        let (end, plan) = cut_before(found, walk, (&end, at), now_ms)?;
+        return Ok(Ending { end, plan, rests });
     }
     let plan = plan_for(found, &known, &end, config, how)?;
-    Ok((end, plan))
+    Ok(Ending { end, plan, rests })
+}
+
+/// How bodies are checked. With the CRC of the whole record the one of the body need not be looked at (5.3's
+/// rule).
+fn crc_of(config: &StoreConfig) -> CrcCheck {
+    if config.check_crc_on_recover && !config.verify_property_crc {
+        CrcCheck::Verify
+    } else {
+        CrcCheck::Skip
+    }
+}
+
+/// What another broker left in queues when it cut the log; looked for where it was here last.
+fn left_of_others<D: Disk>(
+    found: &Looked<D>,
+    queues: &QueueTable<D>,
+    config: &StoreConfig,
+    mark: Option<Mark>,
+    (end, report): (&LogEnd, &OpenReport),
+) -> Result<Option<CutRests>> {
+    let is_of_others = found.was_clean && mark.is_none() && !report.used_manifest;
+    if !is_of_others || config.is_read_only {
+        return Ok(None);
+    }
+    find_rests(found, queues, end, report.scanned_from)
 }
 
 /// Why a log that begins at `start` cannot be cut at a place before it.

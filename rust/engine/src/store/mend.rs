@@ -410,7 +410,7 @@ impl<D: Disk> LogSide<D> for QueueLog<D> {
 
 /// Whether the record that a unit names is that of its queue offset; taken for granted of
 /// records that retention has removed.
-fn agrees<D: Disk>(
+pub(super) fn agrees<D: Disk>(
     chain: &Chain<D>,
     queue: &Queue,
     queue_offset: u64,

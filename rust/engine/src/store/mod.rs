@@ -15,6 +15,7 @@ mod bits;
 mod checkpoints;
 mod close;
 mod collect;
+mod cut_rests;
 mod damage;
 mod damaged_records;
 mod delay_levels;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::Store;
 use super::assemble::assemble;
 use super::bits::LiveBits;
+use super::cut_rests::CutRests;
 use super::damage::{Plan, warn_of_start};
 use super::delay_levels::LiveLevels;
-use super::ending::find_end;
+use super::ending::{Ending, find_end};
 use super::event_loops::EventLoops;
 use super::gap::{Gap, find_gap};
 use super::keep::named_records;
@@ -166,11 +167,12 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         let queues = QueueTable::open(disk.clone(), root, config, Arc::clone(notices), known)?;
         queues.lost().watch_suspects();
         report.used_manifest = queues.is_from_manifest();
-        let mut batches = BatchTable::open(disk.clone(), root, config, Arc::clone(notices))?;
+        let batches = BatchTable::open(disk.clone(), root, config, Arc::clone(notices))?;
         if config.index_enabled {
             KeyIndex::<D, C>::check(disk, &index_opening(&root.join(INDEX_DIR), config, &found))?;
         }
-        let (end, plan) = self.find_or_keep(&found, &queues, mark, how, &mut report)?;
+        let Ending { end, plan, rests } =
+            self.find_or_keep(&found, &queues, mark, how, &mut report)?;
         // From here on the directory is changed.
         if config.is_member && !is_log_whole && !was_lost {
             lost_end::note(disk, root)?;
@@ -186,22 +188,20 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             self.prepare_cut(&found, &queues, &batches, &end)?;
             report.queues_end = report.queues_end.min(end.end);
         }
+        self.take_away(rests.as_ref(), &queues, end.end, &mut report)?;
         self.settle_end(&found, &end, (plan, moved), &aside, &mut report)?;
         self.mend_absent(&queues, &found.chain, end.end)?;
-        let trust = self.sync_found(&found, &queues, &report)?;
+        let trust = self.sync_found(&found, &queues, (&report, end.end))?;
         let session = self.begin_session(found.chain.start(), end.end)?;
         queues.truncate_from(end.end)?;
         if !found.was_clean && !config.is_read_only {
             queues.recovery().settle_extensions()?;
         }
-        if batches.is_missing() {
-            make_missing_batches(disk, config, &found.chain, end.end, notices)?;
-            batches = BatchTable::open(disk.clone(), root, config, Arc::clone(notices))?;
-        }
+        let batches = self.with_missing(batches, &found.chain, end.end)?;
         batches.recover(trust, end.end, |queue, unit| {
             has_record(&found.chain, queue, unit)
         })?;
-        if found.was_clean && !queues.has_witness() {
+        if found.was_clean && (report.was_cut || !queues.has_witness()) {
             self.feed_unnamed((&queues, &batches), &found.chain, &report)?;
         }
         let store = assemble(self, found, (queues, batches), session, &end, report)?;
@@ -217,7 +217,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         mark: Option<Mark>,
         how: OpenHow,
         report: &mut OpenReport,
-    ) -> Result<(LogEnd, Plan)> {
+    ) -> Result<Ending> {
         let known = (mark, self.clock.now_ms());
         let ending = match find_end(found, queues, self.config, known, how, report) {
             // A cut that was interrupted there is gone on with.
@@ -237,7 +237,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             }
             found => found?,
         };
-        let (_, Plan::Keep(behind, facts)) = &ending else {
+        let Plan::Keep(behind, facts) = &ending.plan else {
             return Ok(ending);
         };
         report.replaced = self.keep(found, (report.scanned_from, behind), facts)?;
@@ -257,7 +257,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         &self,
         found: &Looked<D>,
         queues: &QueueTable<D>,
-        report: &OpenReport,
+        (report, end): (&OpenReport, u64),
     ) -> Result<batch_queue::Trust> {
         let from = report.scanned_from;
         if found.was_clean {
@@ -265,7 +265,12 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
                 // A copy of a directory may be in the page cache alone.
                 sync_from(self.disk, &found.chain, from)?;
             }
-            return Ok(batch_queue::Trust::All);
+            return Ok(if report.was_cut {
+                // Batch queues were left in the same way.
+                batch_queue::Trust::Below(end)
+            } else {
+                batch_queue::Trust::All
+            });
         }
         sync_from(self.disk, &found.chain, from)?;
         // Units of what was synced at the checkpoint are whole; the others are made again.
@@ -295,6 +300,31 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             end.end,
             |queue, unit| has_record(&found.chain, queue, unit),
         )
+    }
+
+    /// Takes out of queues what another broker left there when it cut the log. A start after a crash in the midst
+    /// of it trusts neither queues nor index.
+    fn take_away(
+        &self,
+        rests: Option<&CutRests>,
+        queues: &QueueTable<D>,
+        end: u64,
+        report: &mut OpenReport,
+    ) -> Result<()> {
+        let Some(rests) = rests else {
+            return Ok(());
+        };
+        self.notices.warn(rests.text(end));
+        AbortMarker::new(self.disk, &self.root.join(ABORT_NAME))
+            .create(AbortContent::ProcessId(std::process::id()))?;
+        queues.recovery().take_away(&rests.rests)?;
+        queues.sync(0)?;
+        let farthest = queues.recovery().recover(Trust::All)?.max_physical_end;
+        report.queues_end = u64::try_from(farthest).unwrap_or(0);
+        report.dispatched_from = report.queues_end;
+        report.fed_from = report.fed_from.min(rests.feed_from);
+        report.was_cut = true;
+        Ok(())
     }
 
     /// Takes out of the log what is behind its end, or keeps it, and reports what was lost.
@@ -368,6 +398,21 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         Ok(Some(session))
     }
 
+    /// The batch queues, made again where somebody removed them.
+    fn with_missing(
+        &self,
+        batches: BatchTable<D>,
+        chain: &Chain<D>,
+        end: u64,
+    ) -> Result<BatchTable<D>> {
+        if !batches.is_missing() {
+            return Ok(batches);
+        }
+        make_missing_batches(self.disk, self.config, chain, end, &self.notices)?;
+        let notices = Arc::clone(&self.notices);
+        BatchTable::open(self.disk.clone(), &self.root, self.config, notices)
+    }
+
     /// Makes again what the manifest names and the directories of queues have not.
     fn mend_absent(&self, queues: &QueueTable<D>, chain: &Chain<D>, limit: u64) -> Result<()> {
         let holes = queues.mender().make_absent_files()?;
@@ -400,7 +445,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         };
         // A topic that was deleted leaves its records in the log.
         let topics = configured_topics(self.disk, &self.root)?.unwrap_or_default();
-        feed_unnamed(queues, &source, report.scanned_from, |topic| {
+        feed_unnamed(queues, &source, report.fed_from, |topic| {
             topics.contains(topic) && !batches.has_topic(topic)
         })
     }

@@ -41,6 +41,10 @@ pub struct OpenReport {
     pub scanned_bytes: u64,
     /// Records walked.
     pub records: u64,
+    /// Whether another broker had cut the log and left units of what it had cut: they were taken away.
+    pub was_cut: bool,
+    /// Since where queues were fed with what they had not got.
+    pub fed_from: u64,
     /// Since where queues were fed again.
     pub dispatched_from: u64,
     /// What was cut.

@@ -209,10 +209,8 @@ impl<D: Disk> TimerLog<D> {
         }
         self.unsynced.clear();
         if self.has_new_name {
-            if let Some(root) = self.dir.parent() {
-                // Whoever made the folder may have ended before this.
-                self.disk.sync_dir(root)?;
-            }
+            // Whoever made the folder may have ended before its name was durable.
+            self.disk.create_dir_all(&self.dir)?;
             self.disk.sync_dir(&self.dir)?;
             self.has_new_name = false;
         }

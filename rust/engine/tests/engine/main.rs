@@ -4,6 +4,7 @@
 
 mod batch_queues;
 mod crash_index;
+mod cut_rests;
 mod damage;
 mod damage_session;
 mod directory;

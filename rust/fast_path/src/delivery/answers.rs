@@ -33,6 +33,12 @@ pub(crate) fn answer_stored<D: Disk, C: Clock>(
     } else {
         status
     };
+    if let Some(slot) = stored.counted.filter(|_| is_stored(status)) {
+        let now_us = cx.connections.times.now_us();
+        let us = now_us.saturating_sub(stored.request_context.received_us);
+        let traffic = &mut cx.connections.traffic;
+        traffic.answered(slot, stored.queue_id, us);
+    }
     match stored.kind {
         Kind::Send => answer_send(cx, stored, status),
         Kind::Back => answer_back(cx.connections, stored, status),

@@ -305,7 +305,8 @@ impl PullProcessor {
             at_ms: cx.now_ms,
         };
         let queue = (&*pull.group, &*pull.topic, pull.queue_id);
-        self.gets.pulled(queue, (messages, bytes), given);
+        let us = cx.connections.times.now_us().saturating_sub(pull.begun_us);
+        self.gets.pulled(queue, (messages, bytes), (given, us));
         let head = ResponseHead {
             code: reply.code,
             remark: Some(got.status.name()),

@@ -36,6 +36,7 @@ use crate::refusals::{self, Refused};
 use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
 use crate::stop::{Escalation, How, Processed, Stop};
+use crate::traffic::Slot;
 
 /// From this version on a client's own limit of retries counts (3.4.9).
 pub(crate) const VERSION_WITH_MAX_RECONSUME: i32 = 121;
@@ -218,7 +219,7 @@ impl SendProcessor {
         let dead = dead_letter.is_some().then_some(send.topic);
         let queue = (topic, send.queue_id);
         let counted = (messages, appended.len_bytes);
-        count_stored(cx, (queue, counted), &seen, (route, dead));
+        let slot = count_stored(cx, (queue, counted), &seen, (route, dead));
         if seen.is_half {
             self.counts.change(send.topic, |count| count.waiting += 1);
         }
@@ -228,6 +229,7 @@ impl SendProcessor {
             accepted.queue_id,
             &appended,
         );
+        stored.counted = Some(slot);
         stored.recall = recall;
         delivery.settle(cx, stored, appended.end(), seen.waits);
         Ok(())
@@ -285,12 +287,13 @@ impl SendProcessor {
         let bytes = last.end() - first.physical_offset;
         cx.connections.stats.send_bytes += bytes;
         let (traffic, messages) = (&mut cx.connections.traffic, appended.len() as u64);
-        traffic.stored(
+        let slot = traffic.stored(
             (send.topic, target.queue_id),
             seen.kind(),
             (messages, bytes),
         );
         let mut stored = Stored::at(request.request_context, Kind::Send, target.queue_id, first);
+        stored.counted = Some(slot);
         stored.bytes = bytes;
         stored.others = appended.iter().skip(1).map(|p| p.physical_offset).collect();
         delivery.settle(cx, stored, last.end(), seen.waits);
@@ -349,13 +352,14 @@ impl SendProcessor {
         cx.connections.stats.send_bytes += appended.len_bytes;
         let traffic = &mut cx.connections.traffic;
         let counted = (messages, appended.len_bytes);
-        traffic.stored((send.topic, target.queue_id), seen.kind(), counted);
+        let slot = traffic.stored((send.topic, target.queue_id), seen.kind(), counted);
         let mut stored = Stored::at(
             request.request_context,
             Kind::Send,
             target.queue_id,
             &appended,
         );
+        stored.counted = Some(slot);
         let key = lookup(text, UNIQ_KEY).and_then(|key| std::str::from_utf8(key).ok());
         stored.batch_key = key.map(Box::from);
         delivery.settle(cx, stored, appended.end(), seen.waits);
@@ -363,15 +367,16 @@ impl SendProcessor {
     }
 }
 
-/// Counts a stored message by its topic; `dead` is the retry topic of one that became a dead letter.
+/// Counts a stored message by its topic; where its answer is counted. `dead` is the retry topic of one that
+/// became a dead letter.
 fn count_stored<D: Disk, C: Clock>(
     cx: &mut Context<'_, D, C>,
     (queue, counted): ((&str, i32), (u64, u64)),
     seen: &Seen<'_>,
     (route, dead): (DeliveryRoute, Option<&str>),
-) {
+) -> Slot {
     let traffic = &mut cx.connections.traffic;
-    traffic.stored(queue, seen.kind(), counted);
+    let slot = traffic.stored(queue, seen.kind(), counted);
     if let DeliveryRoute::Timer(slot_ms) = route {
         let wait_ms = slot_ms.saturating_sub(cx.store.wall_ms()).max(0);
         traffic.delayed(queue.0, wait_ms.unsigned_abs() / MS_PER_S);
@@ -380,6 +385,7 @@ fn count_stored<D: Disk, C: Clock>(
         let group = retry.strip_prefix(RETRY_PREFIX).unwrap_or_default();
         traffic.given_back(group, retry, true);
     }
+    slot
 }
 
 /// The checks before the message itself is looked at (`preSend`, `msgCheck`).

@@ -277,6 +277,7 @@ impl Remembered<'_> {
             marks: Moments::default(),
             awaits: Awaits::default(),
             bytes: 0,
+            counted: None,
         };
         // As durable as the first was promised to be: both wait for the same watermark.
         delivery.settle(cx, stored, first.end, seen.waits);

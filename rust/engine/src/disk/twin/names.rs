@@ -35,13 +35,6 @@ impl Drop for TwinLock {
     }
 }
 
-/// Whether the directories above a new one are synced.
-#[derive(Clone, Copy)]
-enum Parents {
-    Synced,
-    Unsynced,
-}
-
 impl TwinDisk {
     /// Passes the gate and works under the lock; an errno becomes the error of the call.
     fn call<T>(
@@ -54,24 +47,21 @@ impl TwinDisk {
         work(&mut self.shared.world.lock()).map_err(|errno| failed(call, path, errno))
     }
 
-    fn make_dir(&self, dir: &Path, parents: Parents) -> Result<bool> {
+    fn make_dir(&self, dir: &Path) -> Result<()> {
         let parent = dir.parent().unwrap_or(Path::new("/"));
         if steps(dir).is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         let found = self.shared.world.lock().tree.find(dir);
         let is_dir = |inode| self.shared.world.lock().tree.is_dir(inode);
         match found {
-            Ok(Some(inode)) if is_dir(inode) => return Ok(false),
+            Ok(Some(inode)) if is_dir(inode) => return Ok(()),
             // Below a file: making the parent reports it.
             Ok(None) | Err(libc::ENOTDIR) => {}
             Ok(Some(_)) => return Err(failed(CallKind::CreateDir, dir, libc::EEXIST)),
             Err(errno) => return Err(failed(CallKind::CreateDir, dir, errno)),
         }
-        match parents {
-            Parents::Synced => self.create_dir_all(parent)?,
-            Parents::Unsynced => self.create_dirs(parent)?,
-        }
+        self.create_dirs(parent)?;
         self.call(CallKind::CreateDir, dir, |world| {
             let (parent, name) = world.tree.parent_and_name(dir)?;
             let inode = world.new_inode();
@@ -82,7 +72,7 @@ impl TwinDisk {
                 is_dir: true,
             };
             world.rename_or_so(CallKind::CreateDir, change);
-            Ok(true)
+            Ok(())
         })
     }
 }
@@ -164,14 +154,23 @@ impl Disk for TwinDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        if self.make_dir(dir, Parents::Synced)? {
-            self.sync_dir(dir.parent().unwrap_or(Path::new("/")))?;
+        self.make_dir(dir)?;
+        let steps: Vec<&Path> = dir.ancestors().collect();
+        for step in steps.into_iter().rev() {
+            let is_unsynced = {
+                let world = self.shared.world.lock();
+                let inode = world.tree.find(step).ok().flatten();
+                inode.is_some_and(|inode| world.unsynced_dirs.contains_key(&inode))
+            };
+            if is_unsynced {
+                self.sync_dir(step.parent().unwrap_or(Path::new("/")))?;
+            }
         }
         Ok(())
     }
 
     fn create_dirs(&self, dir: &Path) -> Result<()> {
-        self.make_dir(dir, Parents::Unsynced).map(drop)
+        self.make_dir(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -259,6 +258,9 @@ impl Disk for TwinDisk {
             ok: fate == Fate::Goes,
         };
         world.record(CallKind::SyncDir, what);
+        if fate == Fate::Goes {
+            world.unsynced_dirs.retain(|_, holder| *holder != inode);
+        }
         match fate {
             Fate::Fails(errno) => Err(fails(errno)),
             Fate::Goes | Fate::Stopped => Ok(()),

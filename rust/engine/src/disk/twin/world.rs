@@ -71,6 +71,8 @@ pub(super) struct World {
     pub(super) clock: ManualClock,
     /// Which start of the machine this is.
     pub(super) boot_id: Option<u128>,
+    /// Directories whose names may not be durable, with the directories that hold them.
+    pub(super) unsynced_dirs: BTreeMap<u64, u64>,
 }
 
 /// What the gate returns for a call that goes on.
@@ -152,6 +154,7 @@ impl World {
             free_bytes: SPACE_BYTES,
             clock,
             boot_id,
+            unsynced_dirs: BTreeMap::new(),
         }
     }
 
@@ -172,6 +175,15 @@ impl World {
     /// Applies a change of names that was found to be possible, and records it.
     pub(super) fn rename_or_so(&mut self, call: CallKind, change: NameChange) {
         self.tree.apply(&change);
+        if let NameChange::Create {
+            dir,
+            inode,
+            is_dir: true,
+            ..
+        } = &change
+        {
+            self.unsynced_dirs.insert(*inode, *dir);
+        }
         self.record(call, Change::Names(change));
     }
 
