@@ -2,6 +2,7 @@
 
 import logging
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -289,4 +290,13 @@ def test_a_link_that_leads_back_ends(tmp_path: Path) -> None:
     (tmp_path / "conf" / "acl").mkdir()
     (tmp_path / "conf" / "acl" / "again").symlink_to(tmp_path / "conf" / "acl")
     with pytest.raises(StateFileError, match="nested deeper"):
+        PlainFiles(tmp_path).load()
+
+
+def test_without_the_library_the_way_out_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(StateFileError, match=r"pip install 'mqcore\[acl\]'"):
         PlainFiles(tmp_path).load()
