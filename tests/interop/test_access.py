@@ -301,7 +301,11 @@ def test_a_broker_of_4_9_registers_at_a_guarded_name_server_by_its_address(
     }
     servers.namesrv.settings |= guarded
     servers.namesrv.become(OURS)
-    # It signs nothing: its registration is served, and whoever else comes from there.
-    with started(servers) as running, tool_of(official_49.version) as driver:
+    # The broker signs nothing; whoever does is looked at, wherever it comes from.
+    tools = tools_text("root", "root-secret")
+    with (
+        started(servers) as running,
+        driving(official_49.version, credentials=tools) as driver,
+    ):
         printed = driver.mqadmin("clusterList", "-n", running.namesrv.address)
         assert running.broker.address in printed, printed
