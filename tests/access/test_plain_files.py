@@ -2,6 +2,7 @@
 
 import logging
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -234,15 +235,16 @@ def test_users_of_5_x_and_accounts_of_4_x_side_by_side(tmp_path: Path) -> None:
     run_on("uvloop", run())
 
 
-def test_without_the_setting_they_are_not_supported_and_without_a_home_nothing_starts(
+def test_without_the_setting_they_are_refused_and_without_a_home_nothing_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
 
     async def run() -> None:
         async with live(tmp_path / "store") as running:
-            answer = await running.call(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
-            assert (answer.code, answer.remark) == (_UNSUPPORTED, " request type 52 not supported")
+            for code, expected in ((50, 209), (51, 210), (52, _SYSTEM_ERROR), (53, 211)):
+                answer = await running.call(code, {"accessKey": "account1"})
+                assert (answer.code, (answer.remark or "")[:9]) == (expected, "aclEnable")
         with pytest.raises(ConfigurationError, match="rocketmqHome"):
             async with live(tmp_path / "store", aclEnable="true"):
                 pass
@@ -289,4 +291,13 @@ def test_a_link_that_leads_back_ends(tmp_path: Path) -> None:
     (tmp_path / "conf" / "acl").mkdir()
     (tmp_path / "conf" / "acl" / "again").symlink_to(tmp_path / "conf" / "acl")
     with pytest.raises(StateFileError, match="nested deeper"):
+        PlainFiles(tmp_path).load()
+
+
+def test_without_the_library_the_way_out_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(StateFileError, match=r"pip install 'mqcore\[acl\]'"):
         PlainFiles(tmp_path).load()

@@ -9,13 +9,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from guarded_cluster import tables_of, write_access
 from interop.driver import Driver, driving
 from interop.install import JavaMissingError, OfficialError, go_client
 from interop.mqadmin import create_topic
 from interop.official import Official
 from interop.patience import eventually
 from interop.processes import environment
-from interop.servers import OURS, Servers, Software, official_software, serving
+from interop.servers import (
+    OURS,
+    Servers,
+    Software,
+    official_software,
+    prepared,
+    serving,
+    started,
+)
 from mqcore.cli.main import commands
 from mqcore.model.tools_file import tools_text
 
@@ -277,3 +286,26 @@ def test_our_client_with_rights_works_with_an_official_broker(
             assert producer.send(Message(TOPIC, "hello")).is_ok
             with pytest.raises(SendError, match="no permission"):
                 producer.send(Message("TBW102", "hello"))
+
+
+def test_a_broker_of_4_9_registers_at_a_guarded_name_server_by_its_address(
+    official_49: Official, tmp_path: Path
+) -> None:
+    servers = prepared(official_software(official_49.version), tmp_path, {})
+    access = tmp_path / "access"
+    write_access(access, tables_of())
+    guarded = {
+        "mqcoreNamesrvAuth": "true",
+        "mqcoreNamesrvTrusted": "127.0.0.1",
+        "authConfigPath": str(access),
+    }
+    servers.namesrv.settings |= guarded
+    servers.namesrv.become(OURS)
+    # The broker signs nothing; whoever does is looked at, wherever it comes from.
+    tools = tools_text("root", "root-secret")
+    with (
+        started(servers) as running,
+        driving(official_49.version, credentials=tools) as driver,
+    ):
+        printed = driver.mqadmin("clusterList", "-n", running.namesrv.address)
+        assert running.broker.address in printed, printed

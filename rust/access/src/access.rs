@@ -184,9 +184,11 @@ impl Access {
         if !tables.is_on() || *rule == Rule::Open {
             return Ok(Passed::default());
         }
-        let name = asked.field(ACCESS_KEY);
-        if let Some(plain) = tables.plain_for(name.unwrap_or_default(), caller.principal) {
-            return self.check_plain((tables, plain), &asked, caller);
+        if tables.plain.is_some() {
+            let name = asked.field(ACCESS_KEY).unwrap_or_default();
+            if let Some(plain) = tables.plain_for(name, caller.principal) {
+                return self.check_plain((tables, plain), &asked, caller);
+            }
         }
         let user = self.authenticate(tables, &asked, caller)?;
         let passed = Passed {

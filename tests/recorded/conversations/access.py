@@ -47,7 +47,7 @@ _USERS = Conversation(
         good(3005, {"filter": "u"}),
         refused(3005, {"filter": "x"}, answers=(0,), note="none has it"),
         malformed(3005, {"unknown": "field"}, b"and a body"),
-        refused(52, answers=(3,), note="without aclEnable"),
+        refused(52, note="without aclEnable"),
         good(3003, _NAMED),
         refused(3003, {"username": ""}),
         malformed(3003, {}),

@@ -1,6 +1,6 @@
 """Accounts of access control of 4.x as tools change them: 50 to 53, with 4.9.8's codes and texts.
 
-They change the files that `aclEnable` reads; without it the requests are not supported, as in 5.5.
+They change the files that `aclEnable` reads, and are refused without it.
 54, which gave all secrets away (CVE-2024-23321), is answered by nobody. Knows no file's format.
 """
 
@@ -44,18 +44,15 @@ class PlainAccess:
             RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: self.put_white,
         }
 
-    def _files(self, request: Request) -> PlainFiles:
+    def _files(self, code: int) -> PlainFiles:
         files = self._state.access.plain
         if files is None:
-            raise RefusedError(
-                f" request type {request.code} not supported",
-                code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            )
+            raise RefusedError("aclEnable is not set: there are no accounts of 4.x", code=code)
         return files
 
     async def put(self, request: Request) -> Command:
         """50: makes an account, or changes it; what is not given stays."""
-        self._files(request)
+        self._files(_UPDATE_FAILED)
         ext = request.ext
         name, secret = request.field("accessKey"), ext.get("secretKey", "")
         if min(len(name), len(secret)) <= _KEY_CHARS_MIN:
@@ -81,7 +78,7 @@ class PlainAccess:
 
     async def delete(self, request: Request) -> Command:
         """51: deletes an account."""
-        self._files(request)
+        self._files(_DELETE_FAILED)
         name = request.field("accessKey")
         if not await self._change(lambda files: files.without_account(name), _DELETE_FAILED):
             raise RefusedError(
@@ -92,7 +89,7 @@ class PlainAccess:
 
     async def put_white(self, request: Request) -> Command:
         """53: replaces the addresses from which nobody needs a signature, in one file."""
-        self._files(request)
+        self._files(_WHITE_FAILED)
         given = request.field("globalWhiteAddrs")
         path = request.ext.get("aclFileFullPath", "").strip()
         if not await self._change(
@@ -105,7 +102,7 @@ class PlainAccess:
 
     def versions(self, request: Request) -> Command:
         """52: the version of each file."""
-        files = self._files(request)
+        files = self._files(ResponseCode.SYSTEM_ERROR)
         settings = self._state.settings
         return request.answer(
             ext={
