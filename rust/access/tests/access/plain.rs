@@ -133,17 +133,6 @@ fn who_has_no_signature_of_an_account_is_let_in_from_some_addresses_alone() {
             "10.1.1.3:1",
             refused("Check signature failed for accessKey=trusted"),
         ),
-        // What Super users alone may needs one from everywhere.
-        (
-            unsigned(3, &[]),
-            "10.9.3.4:1",
-            refused("No accessKey is configured"),
-        ),
-        (
-            Signed::by("trusted", "another", 3, &[]),
-            FAR,
-            refused("Check signature failed for accessKey=trusted"),
-        ),
     ]);
 }
 
