@@ -66,6 +66,7 @@ async def _answered(running: Live, code: int, body: bytes) -> None:
     await running.call(code, {}, body)
 
 
+@pytest.mark.sampled(count=5)
 @pytest.mark.parametrize("kind", SMALL)
 def test_every_request_of_a_broker_survives(tmp_path: Path, kind: str) -> None:
     async def run() -> None:
@@ -78,6 +79,7 @@ def test_every_request_of_a_broker_survives(tmp_path: Path, kind: str) -> None:
         run_on("asyncio", run())
 
 
+@pytest.mark.sampled(count=5)
 @pytest.mark.parametrize("kind", SMALL)
 def test_every_request_of_a_name_server_survives(tmp_path: Path, kind: str) -> None:
     async def run() -> None:
@@ -118,6 +120,7 @@ _READ_WHOLE = [
 ]
 
 
+@pytest.mark.sampled(count=2)
 @pytest.mark.parametrize("kind", LARGE)
 def test_the_longest_bodies_are_answered(tmp_path: Path, kind: str) -> None:
     with bounded_growth():

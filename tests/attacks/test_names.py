@@ -58,6 +58,7 @@ def tables(store: Path) -> str:
 
 
 # One name at a time: what a broker remembers of the one is not in the way of the next.
+@pytest.mark.sampled(count=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_request_makes_anything_outside_of_the_store(tmp_path: Path, name: str) -> None:
     store = deep(tmp_path)
@@ -86,6 +87,7 @@ def test_no_request_makes_anything_outside_of_the_store(tmp_path: Path, name: st
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.sampled(count=5)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_would_be_made_is_refused_in_words(tmp_path: Path, name: str) -> None:
     async def run() -> None:
@@ -138,6 +140,7 @@ def _hostile_directory(store: Path, name: str) -> None:
         path.write_text(json.dumps(found))
 
 
+@pytest.mark.sampled(count=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_names_in_tables_of_a_directory_lead_nowhere(tmp_path: Path, name: str) -> None:
     store = deep(tmp_path)
@@ -186,6 +189,7 @@ def test_a_record_whose_topic_is_a_path_makes_nothing_outside(tmp_path: Path) ->
     run_on("asyncio", run())
 
 
+@pytest.mark.sampled(count=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_name_server_and_controller_make_nothing(tmp_path: Path, name: str) -> None:
     async def run() -> None:

@@ -53,7 +53,7 @@ def test_every_code_that_may_change_something_is_decided_on() -> None:
 def test_every_audited_request_of_a_broker_has_a_line(tmp_path: Path) -> None:
     """Whatever comes of it: most of these bodies make no sense."""
     codes = [code for code in answered_by(AnsweredBy.BROKER) if code.row.is_audited]
-    own = [OwnRequestCode.ACCESS_TABLES, OwnRequestCode.SNAPSHOT]
+    own = [OwnRequestCode.SNAPSHOT]
     ext = {
         "topic": "no such topic",
         "group": "g",

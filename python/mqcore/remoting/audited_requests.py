@@ -59,8 +59,6 @@ AUDITED: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
         200056: ("Topic:{topic}", "Group:{consumerGroup}"),
         # The role of the master is handed over.
         1_480_004: ("Cluster",),
-        # It changes nothing, and gives all secrets away.
-        1_480_006: ("Cluster",),
         # A copy of all messages begins.
         1_480_030: ("Cluster",),
     }
@@ -113,6 +111,8 @@ UNAUDITED: Final[Mapping[int, str]] = MappingProxyType(
         1_480_002: _SERVERS,
         1_480_003: _SERVERS,
         1_480_005: _SERVERS,
+        # A slave asks for it every ten seconds; of a Super user alone it is answered.
+        1_480_006: _SERVERS,
         1_480_007: _SERVERS,
         1_480_008: _SERVERS,
         1_480_050: _READING,

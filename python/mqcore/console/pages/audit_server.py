@@ -13,7 +13,7 @@ __all__ = ["audited_servers", "server_audit"]
 _ROWS: Final = 50
 _OUTCOMES: Final = ("", "done", "refused", "failed")
 _NUMBER_MAX: Final = 10**15
-_SHOWN_CHARS_MAX: Final = 300
+_SHOWN_CHARS_MAX: Final = 160
 
 
 async def audited_servers(asked: Asked) -> list[tuple[str, str]]:
