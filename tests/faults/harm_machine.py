@@ -14,6 +14,7 @@ from pathlib import Path
 from faults.alone import Alone, descriptors
 from faults.harm_disks import must_live
 from faults.rounds import pass_s
+from interop.registered import wait_until
 from mqcore import Message, Producer
 
 _DAY_S = 86_400.0
@@ -88,6 +89,7 @@ def slew_clock(it: Alone, dice: random.Random) -> None:
 def roll_over(it: Alone, dice: random.Random) -> None:
     """Files of every kind are full one after the other, and the process is killed in between."""
     for _ in range(dice.randrange(2, 4)):
+        wait_until(it.servers.namesrv.address, bool)
         with Producer(it.namesrv, group="timed") as producer:
             for number in range(_TIMED):
                 due_s = time.time() + 1.0

@@ -15,8 +15,9 @@ from faults.copied import some_harm_to_a_pair, some_harm_to_three
 
 _SYNC: Final = {"flushDiskType": "SYNC_FLUSH"}
 _ASYNC: Final = {"flushDiskType": "ASYNC_FLUSH"}
-# What asynchronous flush may lose: its interval, and how long a sync takes on a busy machine.
-_FLUSH_S: Final = 3.0
+# What asynchronous flush may lose: what is less than its least pages waits for
+# `flushCommitLogThoroughInterval`; and how long a sync takes on a busy machine.
+_FLUSH_S: Final = 10.0 + 3.0
 # A file of each kind is full after some seconds.
 _TINY_FILES: Final = {
     **_ASYNC,
