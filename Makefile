@@ -33,9 +33,11 @@ FAULTS = rm -f target/faults.json && $(BIN)/pytest -s --matrix tests/faults/test
 # Two halves side by side: each waits most of its time.
 FAILOVERS = MQCORE_FAULTS=$${MQCORE_FAULTS:-250} $(BIN)/pytest -s tests/faults -k
 SWITCHES = MQCORE_SWITCHES=$${MQCORE_SWITCHES:-50} $(BIN)/pytest -s tests/faults/test_switches.py
-FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-fast-path -p mqcore-columns --test fuzz -- --ignored --nocapture \
+FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-fast-path -p mqcore-columns -p mqcore-replica -p mqcore-access --test fuzz -- --ignored --nocapture \
         && MQCORE_FUZZ_ROUNDS=50000 $(BIN)/pytest tests/namesrv/test_hostile.py \
-           tests/broker/test_hostile.py
+           tests/broker/test_hostile.py && \
+        cargo build --locked --release --quiet -p mqcore-load && \
+        (cd tests && ../$(BIN)/python -m fuzz.run --out ../target/mqcore-fuzz $(STORM))
 # Extra arguments for scripts/check.py: --all runs what passed already and has not changed, too.
 CHECK ?=
 # What is installed is named with its hashes: another file of the same version is refused.
@@ -44,6 +46,10 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 PINS  ?=
 # Built by cargo when first needed.
 CARGO_DENY = 0.20.2
+# Extra arguments for tests/fuzz/run.py: --minutes (60), --seed
+STORM ?=
+# Extra arguments for tests/soak/run.py: --minutes, --rate, --chaos-seconds, --seed, --chart FILE
+SOAK  ?=
 # Extra arguments for pytest, for example: make test PYTEST=--without-java
 PYTEST ?=
 
@@ -59,7 +65,7 @@ WHEELS       := target/wheels
 PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel check demo demo-console demo-store test test-all rust-programs listed pytest interop browser screenshots spark bench bench-peers bench-serial bench-scale lint tidy docs deny pins advisories sbom dist reproducible fuzz crash simulate faults failovers failovers-one failovers-other switches fmt clean
+.PHONY: help setup wheel check demo demo-console demo-store test test-all rust-programs listed pytest interop browser screenshots spark bench bench-peers bench-serial bench-scale bench-overload lint tidy docs deny pins advisories sbom dist reproducible fuzz crash simulate faults failovers failovers-one failovers-other switches soak fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -158,6 +164,10 @@ bench-serial: setup ## What a request does under locks and in the interpreter, a
 	@cargo bench --locked --quiet -p mqcore-benches --bench serial --features lock-times
 	@$(BIN)/python benches/serial.py
 
+bench-overload: setup ## A broker on half a core under three times its capacity: goodput, refusals, recovery
+	@cargo build --locked --release --quiet -p mqcore-load
+	@$(BIN)/python benches/overload.py
+
 bench-scale: setup ## 1 to N reactors on this machine, beside the official broker: a table and a picture
 	@cargo build --locked --release --quiet -p mqcore-load
 	@$(BIN)/python benches/scale.py
@@ -216,7 +226,7 @@ dist: $(TOOLS_STAMP) ## What is released, as target/dist: the wheel, its bill of
 reproducible: $(TOOLS_STAMP) ## Build what is released twice, in two folders, and compare the bytes
 	@$(BIN)/python scripts/dist.py --twice
 
-fuzz: setup ## Bad bytes into every decoder and into live ports, for minutes
+fuzz: setup ## Bad bytes into every decoder, and into the live ports of running programs for an hour (STORM="--minutes 300")
 	@$(FUZZ)
 
 crash: setup ## Every crash image of small histories, and real processes killed
@@ -239,6 +249,9 @@ failovers-other: setup
 
 switches: setup ## Masters change while delays, timers, transactions and pops are under way (MQCORE_SWITCHES=n)
 	@$(SWITCHES)
+
+soak: setup ## Three brokers under steady traffic and chaos, an hour (SOAK="--minutes 1440 --rate 2000 --seed 2")
+	@cd tests && ../$(BIN)/python -m soak.run --out ../target/mqcore-soak $(SOAK)
 
 fmt: $(TOOLS_STAMP) ## Format Rust and Python
 	@cargo fmt --all

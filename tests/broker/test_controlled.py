@@ -1,6 +1,7 @@
 """Brokers under a scripted controller, in this process: elections, failovers, cuts."""
 
 import contextlib
+import gc
 import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -270,6 +271,38 @@ def test_what_a_master_alone_had_is_cut_when_it_comes_back(tmp_path: Path) -> No
             await until(lambda: _high(them, 1) == 25)
             assert await them.bodies(1) == [b"%06d" % at for at in range(25)]
             assert list((tmp_path / "store1" / "truncated").iterdir())
+
+    run_on("asyncio", run())
+
+
+def _opened(store: Path) -> int:
+    """Returns how many descriptors there are of the file that every open store has."""
+    mark, count = str(store / "mqcore.session"), 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            count += str(entry.readlink()) == mark
+    return count
+
+
+def test_a_store_that_was_closed_to_be_opened_anew_has_no_file_open(tmp_path: Path) -> None:
+    """What retention removes later would stay on the disk, also where the start was frozen."""
+    store = tmp_path / "store1"
+
+    async def run() -> None:
+        async with members(tmp_path) as them:
+            broker = await them.begin(1)
+            await them.until_master(1)
+            await them.send(1, 5)
+            before = _opened(store)
+            assert before > 0
+            gc.freeze()
+            try:
+                for _ in range(2):
+                    async with broker._switching:
+                        await broker._reopen(None)
+                    assert _opened(store) == before
+            finally:
+                gc.unfreeze()
 
     run_on("asyncio", run())
 

@@ -39,7 +39,7 @@ _APP: Final = Credentials("soak", "soak-secret")
 # What grows by more in an hour is a leak.
 LIMITS_PER_HOUR: Final = {"memory": 2 * _MIB, "descriptors": 4.0, "threads": 2.0, "disk": 64 * _MIB}
 # An hour's growth cannot be read from less.
-_JUDGED_S: Final = 2_400.0
+_MEASURABLE_S: Final = 2_400.0
 _SETTLE_S: Final = 600.0
 # For what is under way when traffic rests: delays, revived pops, questions about halves.
 _DRAIN_S: Final = 180.0
@@ -262,7 +262,7 @@ def _account(result: Result, ledger: Ledger) -> None:
 
 def _measure(result: Result, sampler: Sampler) -> None:
     """Fits the slopes; those of processes that nobody killed are held against the limits."""
-    is_judged = result.plan.seconds - result.plan.settle_s >= _JUDGED_S
+    is_measurable = result.plan.seconds - result.plan.settle_s >= _MEASURABLE_S
     for name, series in sorted(sampler.series.items()):
         result.peaks[name] = {column: max(series.values[column]) for column in COLUMNS}
         result.slopes[name] = {}
@@ -272,7 +272,7 @@ def _measure(result: Result, sampler: Sampler) -> None:
                 continue
             result.slopes[name][column] = asdict(slope)
             limit = LIMITS_PER_HOUR[column]
-            if is_judged and series.lives == 1 and slope.per_hour >= limit:
+            if is_measurable and series.lives == 1 and slope.per_hour >= limit:
                 text = f"{name}: {column} grows by {slope.per_hour:,.1f} an hour, limit {limit:,}"
                 result.faults.append(text)
 

@@ -13,7 +13,7 @@ from soak.traffic import NAMES
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_in_a_short_soak(tmp_path: Path) -> None:
-    plan = Plan(seconds=12, rate=300, chaos_s=5, seed=3)
+    plan = Plan(seconds=10, rate=300, chaos_s=4, seed=3)
     result, sampler = soak(tmp_path, plan)
     assert result.faults == [], "\n".join(shown(result))
     assert set(result.works) == set(NAMES)

@@ -29,6 +29,8 @@ pub(crate) enum Job {
     Pop(Pop),
     /// Sends half messages and commits each: closed loop.
     Transact(Transact),
+    /// Sends bad bytes to a port of any kind, with good requests between them.
+    Fuzz(Fuzz),
     /// Stores what another run of this program produces, until it is killed: the least work there is.
     Sink(Sink),
 }
@@ -220,6 +222,56 @@ pub(crate) struct Transact {
     /// Bytes of a body.
     #[arg(long, default_value_t = 1024)]
     pub(crate) size: usize,
+}
+
+/// What a port speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PortKind {
+    /// Frames of the remoting protocol.
+    Remoting,
+    /// Anything else.
+    Raw,
+}
+
+/// Sending bad bytes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Fuzz {
+    /// Address of the port.
+    #[arg(long)]
+    pub(crate) address: SocketAddr,
+    /// What it speaks.
+    #[arg(long, value_enum, default_value = "remoting")]
+    pub(crate) kind: PortKind,
+    /// What inputs are made of: pieces with their length, 4 bytes, before each; frames are such.
+    #[arg(long)]
+    pub(crate) seeds: PathBuf,
+    /// A good request, whose answer has to come in time.
+    #[arg(long)]
+    pub(crate) probe: Option<PathBuf>,
+    /// Request codes that are never sent, joined by commas.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) without: Vec<i32>,
+    /// What inputs are drawn from.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Connections at once.
+    #[arg(long, short, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) connections: u32,
+    /// For how long.
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+    /// How late a good answer, or the end of a bad connection, may be.
+    #[arg(long, default_value_t = 20.0)]
+    pub(crate) patience_seconds: f64,
+    /// Speak TLS; the certificate is not checked.
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// One round alone, as a report of trouble names it.
+    #[arg(long)]
+    pub(crate) round: Option<u64>,
+    /// Whose round it is.
+    #[arg(long)]
+    pub(crate) connection: Option<u64>,
 }
 
 /// Storing the least.

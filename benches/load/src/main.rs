@@ -14,6 +14,7 @@ mod bodies;
 mod closed;
 mod consume;
 mod failure;
+mod fuzz;
 mod idle;
 mod kept;
 mod link;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         args::Job::Idle(args) => idle::run(args),
         args::Job::Pop(args) => pop::run(args),
         args::Job::Transact(args) => transact::run(args),
+        args::Job::Fuzz(args) => fuzz::run(args),
         args::Job::Sink(args) => sink::run(args),
     };
     let (report, code) = match result {

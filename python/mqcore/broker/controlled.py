@@ -11,6 +11,7 @@ what, `RoleSwitch` the order of a change.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -260,6 +261,8 @@ class ControlledBroker:
             is_same = self._broker is broker and self._followed is followed
             if broker is None or followed is None or not is_same or self._is_ending:
                 return
+            # Nothing here keeps what it held.
+            del broker
             _log.warning("the log from %d on is not that of the group: it is cut there", cut_at)
             with contextlib.suppress(MQError):
                 await self._reopen(cut_at)
@@ -362,9 +365,12 @@ class ControlledBroker:
             await self.broker.switch.lead(order, self._own_id)
         except NoRecordError as error:
             # A part of a record came last of the master before: nobody has acknowledged it.
-            _log.warning("the log ends in the middle of a record: it is cut at its begin")
-            await self._reopen(error.physical_offset)
-            await self.broker.switch.lead(order, self._own_id)
+            cut_at = error.physical_offset
+        else:
+            return
+        _log.warning("the log ends in the middle of a record: it is cut at its begin")
+        await self._reopen(cut_at)
+        await self.broker.switch.lead(order, self._own_id)
 
     async def _reopen(self, cut_at: int | None) -> None:
         """Closes the broker's parts and its store, and opens them anew, without a role."""
@@ -377,6 +383,8 @@ class ControlledBroker:
                 await broker.resign()
             except MQError as error:
                 _log.error("at the close: %s", error.message)
+            del broker
+            _let_go()
         await self._open(cut_at)
 
     async def _open(self, cut_at: int | None) -> None:
@@ -395,6 +403,19 @@ class ControlledBroker:
             cut_at=cut_at,
             port=self._port,
         )
+
+
+def _let_go() -> None:
+    """Frees what a broker held that was closed: files and memory of its store go with its objects.
+
+    They refer to one another, and those of the start are where nobody looks for garbage (see
+    `mqcore.cli.serving`): what retention removes later would stay on the disk for ever.
+    """
+    was_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    gc.collect()
+    if was_frozen:
+        gc.freeze()
 
 
 def broker_of(settings: BrokerSettings, *, config_path: Path | None = None) -> "AnyBroker":

@@ -115,7 +115,7 @@ _SEND_BATCH = Conversation(
         good(310, send_fields("units", 0, _BATCH), b"a single one", answers=(0, 13)),
         refused(320, send_fields("none", c="none", m=True), _THREE, answers=(17,)),
         refused(320, send_fields("t", 5, m=True), _THREE, answers=(1,)),
-        good(320, send_fields("%RETRY%g", m=True), _THREE),
+        refused(320, send_fields("%RETRY%g", m=True), _THREE, answers=(13,)),
         refused(320, send_fields("t", 0, {"DELAY": "1"}, m=True), _THREE, answers=(0, 13)),
         malformed(320, {}, _THREE),
         malformed(320, send_fields("t", e="x", m=True), _THREE),

@@ -94,7 +94,7 @@ impl Unit {
 
 /// What is at a position of the timer log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub enum Found {
     /// A unit.
     Unit(Unit),
     /// The rest of the file is not used.
@@ -104,7 +104,8 @@ pub(super) enum Found {
 }
 
 /// Reads what is at a position.
-pub(super) fn decode(bytes: &[u8], position: u64) -> Found {
+#[must_use]
+pub fn decode(bytes: &[u8], position: u64) -> Found {
     let int = |at: usize| {
         let field = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(i32::from_be_bytes(field))

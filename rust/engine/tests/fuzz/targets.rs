@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mqcore_engine::batch_queue::BatchUnit;
 use mqcore_engine::checkpoint::{Checkpoint, Field};
 use mqcore_engine::clock::ManualClock;
 use mqcore_engine::config::StoreConfig;
-use mqcore_engine::consume_queue::{MANIFEST_NAME, QueueTable, Trust, Unit};
+use mqcore_engine::consume_queue::{Extended, MANIFEST_NAME, QueueTable, Trust, Unit};
 use mqcore_engine::disk::Disk;
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::key_index::{KeyIndex, LastExit, Layout, Opening, verify_file};
 use mqcore_engine::notice::Notices;
 use mqcore_engine::store::{Ask, OpenHow, Store};
-use mqcore_engine::{relaxed_json, small_state};
+use mqcore_engine::{relaxed_json, small_state, timer};
 use mqcore_record::properties::{lookup, pairs};
 use mqcore_record::{
     CrcCheck, Host, Limits, Message, Prepared, batch, check, crc_property, head, parse_offset_id,
@@ -22,7 +23,7 @@ use mqcore_record::{
 use super::mutate::Mutation;
 use super::run::{Target, target};
 
-pub(crate) const TARGETS: [Target; 10] = [
+pub(crate) const TARGETS: [Target; 12] = [
     target("record", records, record),
     target("properties", properties_seeds, properties),
     target("batch", batches, batch_body),
@@ -31,6 +32,8 @@ pub(crate) const TARGETS: [Target; 10] = [
     target("checkpoint", checkpoints, checkpoint),
     target("queue", queue_files, queue),
     target("manifest", manifests, manifest),
+    target("timer", timer_units, timer_unit),
+    target("units", units, other_units),
     target("index", index_files, index),
     Target {
         name: "store",
@@ -254,6 +257,50 @@ fn queue(bytes: &[u8], number: u64) {
     }
     if let Some(queues) = table(&twin, None) {
         use_table(&queues, number);
+    }
+}
+
+/// Units of a timer log, each behind the one before it.
+fn timer_units() -> Vec<Vec<u8>> {
+    let unit = |previous: i64| {
+        let mut bytes = 52_i32.to_be_bytes().to_vec();
+        bytes.extend(previous.to_be_bytes());
+        bytes.extend(1_i32.to_be_bytes());
+        bytes.extend(START_MS.to_be_bytes());
+        bytes.extend(1_000_i32.to_be_bytes());
+        bytes.extend(400_i64.to_be_bytes());
+        bytes.extend([90_i32, 7].map(i32::to_be_bytes).concat());
+        bytes.extend([0; 8]);
+        bytes
+    };
+    vec![unit(-1), unit(40), vec![0; 52]]
+}
+
+fn timer_unit(bytes: &[u8], number: u64) {
+    if let timer::unit::Found::Unit(unit) = timer::unit::decode(bytes, number) {
+        assert!(unit.len_bytes > 0 && unit.physical_offset >= 0);
+        let _weight = (unit.is_delete(), unit.weight());
+    }
+    let point = timer::Point::decode(bytes);
+    assert_eq!(timer::Point::decode(bytes), point);
+}
+
+/// A unit of consumequeue_ext (its length, hash of tags, store time, length of the filter bits), and one
+/// of a batch queue.
+fn units() -> Vec<Vec<u8>> {
+    let mut extended = 28_i16.to_be_bytes().to_vec();
+    extended.extend(7_i64.to_be_bytes());
+    extended.extend(START_MS.to_be_bytes());
+    extended.extend([0, 8, 1, 2, 3, 4, 5, 6, 7, 8]);
+    vec![extended, vec![0; 46], vec![1; 46]]
+}
+
+fn other_units(bytes: &[u8], _number: u64) {
+    if let Some(unit) = Extended::decode(bytes) {
+        let _shown = format!("{unit:?}");
+    }
+    if let Some(unit) = bytes.first_chunk() {
+        let _unit = BatchUnit::decode(unit);
     }
 }
 

@@ -9,7 +9,9 @@ use mqcore_record::batch::{Item, encode, items};
 use mqcore_record::inner_offsets::count;
 use mqcore_record::sys_flag::{INNER_BATCH, TRANSACTION_MASK};
 
+use crate::codes;
 use crate::context::Context;
+use crate::names::RETRY_PREFIX;
 use crate::properties::{self, Seen};
 use crate::refusals::{self, Refused};
 use crate::requests::Send;
@@ -23,6 +25,18 @@ pub(crate) fn without_pop_handles(body: &[u8]) -> Result<Vec<u8>, Refused> {
         encode(&Item { properties, ..item }, &mut kept).map_err(refusals::bad_batch)?;
     }
     Ok(kept)
+}
+
+/// Refuses a batch to a retry topic (`SendMessageProcessor.sendBatchMessage`).
+pub(crate) fn check_batch_topic(topic: &str) -> Result<(), Refused> {
+    if !topic.starts_with(RETRY_PREFIX) {
+        return Ok(());
+    }
+    let remark = format!("batch request does not support retry group {topic}");
+    Err(Refused {
+        code: codes::MESSAGE_ILLEGAL,
+        remark: remark.into(),
+    })
 }
 
 /// Refuses what claims to hold messages and cannot: without the flag, in a topic of plain

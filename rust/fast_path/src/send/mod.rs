@@ -18,7 +18,7 @@ use mqcore_record::properties::{INNER_NUM, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::{INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_MASK};
 use mqcore_record::{Message, inner_offsets};
 
-use self::inner_batch::{check_inner_batch, without_pop_handles};
+use self::inner_batch::{check_batch_topic, check_inner_batch, without_pop_handles};
 pub(crate) use self::repeated::RepeatedSends;
 use crate::batches::{BATCH_COUNT_MAX, RECORD_REST_BYTES, is_inner_batch};
 use crate::codes;
@@ -242,6 +242,7 @@ impl SendProcessor {
         accepted: Accepted<'_>,
     ) -> Processed {
         let Accepted { request, send, .. } = accepted;
+        check_batch_topic(send.topic)?;
         let seen = properties::see(send.properties.as_bytes());
         let is_delayed = seen.delay.and_then(properties::level).unwrap_or(0) > 0;
         let max = cx.store.config().max_message_bytes;

@@ -185,6 +185,22 @@ fn what_only_looks_like_a_batch_is_illegal() {
 }
 
 #[test]
+fn a_batch_to_the_retry_topic_of_a_group_is_illegal() {
+    let mut serving = serving();
+    let retry = "%RETRY%g";
+    let topics = &mut serving.fast_path.policy.topics;
+    topics.insert(retry.into(), TOPIC);
+    let refused = serving.ask(&batch(retry, "", &["x", "y"]));
+    let remark = "batch request does not support retry group %RETRY%g";
+    assert_eq!(
+        (refused.code, refused.remark.as_deref()),
+        (ILLEGAL, Some(remark))
+    );
+    let alone = serving.ask(&send_with(2, &[("b", retry)], b"x"));
+    assert_eq!(alone.code, 0, "{alone:?}");
+}
+
+#[test]
 fn a_batch_that_comes_again_is_answered_as_the_first() {
     let mut serving = serving();
     let (repeats, _found) = Repeats::open(&serving.store, 60_000, 1 << 20).unwrap();

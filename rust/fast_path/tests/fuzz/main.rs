@@ -122,6 +122,7 @@ fn conversations() -> Vec<Vec<u8>> {
         request(200_054, 15, &pop, b""),
         request(200_052, 16, &pop, b""),
         request(200_151, 17, &[], ACKS),
+        request(370, 18, &RECALL, b""),
     ];
     let mut all = vec![
         json.concat(),
@@ -135,6 +136,14 @@ fn conversations() -> Vec<Vec<u8>> {
     all.push(binary(30, &queue));
     all
 }
+
+/// A timed message is taken back: `v1 t broker-a 1700000000000 K` as base64.
+const RECALL: [(&str, &str); 4] = [
+    ("producerGroup", "p"),
+    ("topic", "t"),
+    ("recallHandle", "djEgdCBicm9rZXItYSAxNzAwMDAwMDAwMDAwIEs="),
+    ("brokerName", "broker-a"),
+];
 
 /// Acknowledgements of two messages of a pop.
 const ACKS: &[u8] =
