@@ -12,6 +12,7 @@ server answers no request that changes them. Off it does nothing.
 import asyncio
 import ipaddress
 import logging
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +20,21 @@ from mqcore.access.control import AccessControl
 from mqcore.access.provisions import check_access
 from mqcore.access.refusals import RefusalLog
 from mqcore.config import AccessSettings
-from mqcore.errors import ConfigurationError, MQError, RefusedError
-from mqcore.remoting import Dispatcher, Request, RequestCode, ResponseCode
+from mqcore.errors import (
+    ANSWERED_NEVER,
+    ANSWERED_NOW,
+    ConfigurationError,
+    MQError,
+    RefusedError,
+)
+from mqcore.remoting import Answer, Dispatcher, Request, RequestCode, ResponseCode
 
 __all__ = ["LOOK_S", "ServerGate"]
 
 _log = logging.getLogger("mqcore.access")
 
+# How late many wrong signatures are answered: as the fast path of a broker does.
+_LATE_S: Final = 1.0
 # Between two looks at refusals and at the files.
 LOOK_S: Final = 1.0
 # The cluster that policies name where no setting does.
@@ -73,15 +82,16 @@ class ServerGate:
         if self.control is not None:
             dispatcher.check = self.check
 
-    def check(self, request: Request) -> None:
-        """Returns where a request may be served.
+    def check(self, request: Request) -> Awaitable[Answer] | None:
+        """Returns None where a request may be served; what refuses it later, where many are wrong.
 
         Raises:
             RefusedError: It may not.
         """
         control, link = self.control, request.link
         if control is None or self._is_trusted(request):
-            return
+            link.has_asked = True
+            return None
         try:
             request.command.user = control.engine.check(
                 request.command,
@@ -90,6 +100,8 @@ class ServerGate:
                 principal=link.certificate_name,
             )
         except RefusedError as error:
+            if error.answered != ANSWERED_NOW:
+                return _refuse_late(error)
             is_route = request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
             is_user = link.certificate_name in control.tables.users
             if is_route and (is_user or control.signer_of(request.command) is not None):
@@ -99,6 +111,13 @@ class ServerGate:
                     f"{_NO_ROUTE}{topic}", code=ResponseCode.TOPIC_NOT_EXIST
                 ) from error
             raise
+        link.has_asked = True
+        return None
+
+    def first_request_s(self) -> float:
+        """Returns within how many seconds a connection must show who it is; 0 for no bound."""
+        control = self.control
+        return 0.0 if control is None else control.settings.first_request_s
 
     def _is_trusted(self, request: Request) -> bool:
         """Returns whether an unsigned request comes from where nobody signs."""
@@ -142,6 +161,14 @@ class ServerGate:
             except OSError:
                 found.append((0, 0, 0))
         return tuple(found)
+
+
+async def _refuse_late(error: RefusedError) -> Answer:
+    """Refuses a while later, or not at all where as many wait as may."""
+    await asyncio.sleep(_LATE_S)
+    if error.answered == ANSWERED_NEVER:
+        return None
+    raise error
 
 
 def _networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:

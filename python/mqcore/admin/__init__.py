@@ -13,6 +13,7 @@ from mqcore.admin.broker_settings import BrokerSetting
 from mqcore.admin.brokers import Brokers
 from mqcore.admin.dead_letters import DeadLetter, DeadLetters, ResendResult, Resent
 from mqcore.admin.groups import LATEST_MS, Groups
+from mqcore.admin.limits import BrokerLimits, Quota
 from mqcore.admin.messages import Messages
 from mqcore.admin.name_servers import NameServers
 from mqcore.admin.results import (
@@ -43,6 +44,7 @@ from mqcore.occupancy import FilePart, Held, Mapped, Occupied
 __all__ = [
     "LATEST_MS",
     "Admin",
+    "BrokerLimits",
     "BrokerSetting",
     "Brokers",
     "ClusterInfo",
@@ -65,6 +67,7 @@ __all__ = [
     "Occupied",
     "QueueProgress",
     "QueueRange",
+    "Quota",
     "Refill",
     "Replica",
     "ReplicationStatus",

@@ -203,5 +203,6 @@ OWN_PERMISSIONS: Final[Mapping[int, str]] = MappingProxyType(
         # Whose secrets are in no answer of it.
         1_480_040: _READS_CLUSTER,
         1_480_041: _READS_CLUSTER,
+        1_480_051: _READS_CLUSTER,
     }
 )

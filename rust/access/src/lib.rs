@@ -14,6 +14,7 @@
 //! | [`explained`] | what a decision rests on |
 //! | [`tables`] | users, policies and settings as they are now: compiled, replaced whole |
 //! | [`refusals`] | what was refused lately, within a bound |
+//! | [`failures`] | wrong signatures by address, and when they are answered |
 //! | [`settings`] | what is checked at all, and how |
 //! | [`policies`] | the entries of one user, and which of them decides |
 //! | [`rules`] | what a request needs, by code |
@@ -25,6 +26,7 @@
 pub mod access;
 pub mod allowed;
 pub mod explained;
+pub mod failures;
 pub mod fault;
 pub mod policies;
 pub mod refusals;
@@ -38,6 +40,7 @@ pub mod tables;
 pub use access::{Access, Asked, Caller, Passed};
 pub use allowed::Allowed;
 pub use explained::Explained;
+pub use failures::When;
 pub use fault::{RuleFault, TableFault};
 pub use refusals::{Reason, Refusal};
 pub use resource::{Actions, Kind, Resource};

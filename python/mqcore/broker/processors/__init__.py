@@ -2,6 +2,7 @@
 
 from mqcore.broker.access_changes import AccessChanges
 from mqcore.broker.access_pairs import StoredPairs
+from mqcore.broker.admin_pace import CHANGES, paced
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.passing_on import PassingOn
@@ -15,6 +16,7 @@ from mqcore.broker.processors.given_up import GivenUp
 from mqcore.broker.processors.group_admin import GroupAdmin
 from mqcore.broker.processors.guard import guarded
 from mqcore.broker.processors.inside import Inside
+from mqcore.broker.processors.limits import LimitsReport
 from mqcore.broker.processors.maintenance import Maintenance
 from mqcore.broker.processors.messages import Messages
 from mqcore.broker.processors.mounted import refused_when_mounted
@@ -87,11 +89,19 @@ def dispatcher_of(
     check_handlers(AnsweredBy.BROKER, handlers)
     served = {
         code: guarded(
-            authorized(code, _refused_by_role(code, handler, state), state, stored), state
+            _paced(
+                code,
+                authorized(code, _refused_by_role(code, handler, state), state, stored),
+                state,
+            ),
+            state,
         )
         for code, handler in handlers.items()
     }
-    own = (replication, SlowRequests(state), Snapshots(state, persistence), Inside(state), access)
+    own = (
+        *(replication, SlowRequests(state), Snapshots(state, persistence), Inside(state), access),
+        LimitsReport(state),
+    )
     for each in own:
         for code, handler in each.own_handlers().items():
             served[code] = guarded(handler, state)
@@ -108,6 +118,12 @@ def serve_succession(
     for code, handler in Succession(state, persistence).handlers().items():
         dispatcher.on(code, guarded(handler, state))
     passing_on.join(dispatcher)
+
+
+def _paced(code: int, handler: Handler, state: BrokerState) -> Handler:
+    if code not in CHANGES:
+        return handler
+    return paced(handler, state.admin_pace, lambda: state.settings.admin_changes_per_second)
 
 
 def _refused_by_role(code: int, handler: Handler, state: BrokerState) -> Handler:

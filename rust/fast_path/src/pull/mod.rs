@@ -306,6 +306,7 @@ impl PullProcessor {
         };
         let queue = (&*pull.group, &*pull.topic, pull.queue_id);
         self.gets.pulled(queue, (messages, bytes), given);
+        cx.note_read(&pull.request_context, (queue.0, queue.1), (messages, bytes));
         let head = ResponseHead {
             code: reply.code,
             remark: Some(got.status.name()),
