@@ -200,6 +200,11 @@ BROKER = Board(
             "ops",
             ((_rate("mqcore_refused_total", "reason"), "{{reason}}"),),
         ),
+        Panel(
+            "Held back by quotas, seconds per second",
+            "short",
+            ((_rate("mqcore_throttled_seconds_total", "who"), "{{who}}"),),
+        ),
         Panel("Connections", "short", (("{mqcore_connections}", "{{node_id}}"),)),
         Panel(
             "Stored and not synced; not in queues",

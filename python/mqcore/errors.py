@@ -15,6 +15,9 @@ from enum import StrEnum
 from mqcore.native.errors import DamagedError, MQError, RecordError, StoreError, StoreReason
 
 # Within mqcore: raised and caught by its own programs, no user meets it.
+from mqcore.native.refused import ANSWERED_LATE as ANSWERED_LATE
+from mqcore.native.refused import ANSWERED_NEVER as ANSWERED_NEVER
+from mqcore.native.refused import ANSWERED_NOW as ANSWERED_NOW
 from mqcore.native.refused import RefusedError as RefusedError
 from mqcore.native.wire_errors import FrameError
 

@@ -42,6 +42,7 @@ _OWN = [
     OwnRequestCode.SNAPSHOT,
     OwnRequestCode.ACCESS_EXPLAINED,
     OwnRequestCode.ACCESS_REFUSALS,
+    OwnRequestCode.LIMITS,
 ]
 # The fields of a header, whatever the request: each has those that its rule names, and more.
 _NAMES = {

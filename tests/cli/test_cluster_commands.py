@@ -293,6 +293,23 @@ def test_slow_requests_are_shown_with_their_stages(broker: Broker) -> None:
     assert "orders" not in stages
 
 
+def test_quotas_are_shown_with_whom_they_hold_back(broker: Broker) -> None:
+    rule = "topic:held-*=producer_message_rate:1000"
+    line = ("admin", "updateBrokerConfig", "-b", broker.address, "-k", "mqcoreQuotas", "-v")
+    run(broker, *line, rule)
+    try:
+        shown = run_json(broker, "broker", "quotas")
+        (quota,) = shown["quotas"]
+        assert quota["rule"] == "topic:held-*"
+        assert quota["limits"] == {"producer_message_rate": 1000}
+        assert shown["connections_per_address"] == 1000
+        table = run(broker, "broker", "quotas", "-b", broker.address).stdout
+        assert "topic:held-*" in table
+        assert "1000 per address" in table
+    finally:
+        run(broker, *line, "")
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_slow_requests_are_followed_without_those_before(broker: Broker, as_json: bool) -> None:
     topic = f"followed-{as_json}"

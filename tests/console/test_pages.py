@@ -98,6 +98,11 @@ def test_a_broker_is_shown_from_all_sides(admin: Visitor) -> None:
 
 
 def test_what_a_broker_occupies_is_shown_by_its_holders(admin: Visitor) -> None:
+    limits = admin.json("/brokers/broker-test/0?tab=limits")
+    assert limits["quotas"] == []
+    assert limits["limits"]["connections_per_address"] == 1000
+    page = admin.page("/brokers/broker-test/0?tab=limits").document
+    assert "mqcoreQuotas is empty" in page.text
     page = admin.page("/brokers/broker-test/0?tab=memory").document
     assert "Python objects" in page.text
     assert "mqcore broker memory" in page.text

@@ -35,7 +35,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("access", "records", "packing", "calls"),
         ("wire", "json", "columns", "state"),
         ("tls",),
-        ("store_reports", "tables", "gil", "fork", "draft", "form", "parts"),
+        ("store_reports", "tables", "gil", "fork", "draft", "form", "parts", "quotas"),
         ("buffer", "policy_rows", "settings", "errors", "frozen", "bulk_text"),
     ),
     "reactor": (
@@ -63,7 +63,7 @@ MODULES: Final[dict[str, Layers]] = {
     "access": (
         ("access",),
         ("allowed", "explained", "asking"),
-        ("tables", "refusals"),
+        ("tables", "refusals", "failures"),
         ("policies", "account", "rules", "settings", "signature"),
         ("source", "addresses", "resource"),
         ("fault",),
@@ -79,8 +79,9 @@ MODULES: Final[dict[str, Layers]] = {
         ("context",),
         ("readers",),
         ("pop_run",),
+        ("throttling",),
         ("filtering", "repeats", "deferred", "gate"),
-        ("connections", "stop", "names"),
+        ("connections", "stop", "names", "throttled"),
         ("holds", "refusals"),
         ("policy", "batches"),
         ("requests", "held", "parked", "bits", "gets"),
@@ -89,7 +90,7 @@ MODULES: Final[dict[str, Layers]] = {
             "exposition",
         ),
         ("traffic",),
-        ("times",),
+        ("times", "quotas"),
         ("request_context", "identity", "codes", "turn", "mark", "shards", "bounds", "stats"),
     ),
     "engine": (

@@ -119,6 +119,10 @@ class AccessControl:
         is_dry = settings.is_dry_run or settings.is_like_official
         return settings.authenticates or (settings.authorizes and not is_dry)
 
+    def first_request_s(self) -> float:
+        """Returns within how many seconds a connection must show who it is; 0 for no bound."""
+        return self.settings.first_request_s if self.is_enforced else 0.0
+
     def load(self) -> None:
         """Reads the files and makes the users that settings name. Blocks; for the start.
 
@@ -263,6 +267,7 @@ class AccessControl:
             "like_official": _flag(settings.is_like_official),
             "requires_tls": _flag(settings.requires_tls),
             "super_from": settings.super_from,
+            "failures_free": str(settings.failures_free),
             "white_codes_authentication": settings.authentication_free_codes,
             "white_codes_authorization": settings.authorization_free_codes,
             "cluster": self._cluster,

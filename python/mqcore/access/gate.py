@@ -12,6 +12,7 @@ server answers no request that changes them. Off it does nothing.
 import asyncio
 import ipaddress
 import logging
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +21,21 @@ from mqcore.access.provisions import check_access
 from mqcore.access.refusals import RefusalLog
 from mqcore.audit import AuditTrail
 from mqcore.config import AccessSettings
-from mqcore.errors import ConfigurationError, MQError, RefusedError
-from mqcore.remoting import Dispatcher, Request, RequestCode, ResponseCode
+from mqcore.errors import (
+    ANSWERED_NEVER,
+    ANSWERED_NOW,
+    ConfigurationError,
+    MQError,
+    RefusedError,
+)
+from mqcore.remoting import Answer, Dispatcher, Request, RequestCode, ResponseCode
 
 __all__ = ["LOOK_S", "ServerGate"]
 
 _log = logging.getLogger("mqcore.access")
 
+# How late many wrong signatures are answered: as the fast path of a broker does.
+_LATE_S: Final = 1.0
 # Between two looks at refusals and at the files.
 LOOK_S: Final = 1.0
 # The cluster that policies name where no setting does.
@@ -75,15 +84,16 @@ class ServerGate:
         if self.control is not None:
             dispatcher.check = self.check
 
-    def check(self, request: Request) -> None:
-        """Returns where a request may be served.
+    def check(self, request: Request) -> Awaitable[Answer] | None:
+        """Returns None where a request may be served; what refuses it later, where many are wrong.
 
         Raises:
             RefusedError: It may not.
         """
         control, link = self.control, request.link
         if control is None or self._is_trusted(request):
-            return
+            link.has_asked = True
+            return None
         try:
             request.command.user = control.engine.check(
                 request.command,
@@ -92,6 +102,8 @@ class ServerGate:
                 principal=link.certificate_name,
             )
         except RefusedError as error:
+            if error.answered != ANSWERED_NOW:
+                return _refuse_late(error)
             is_route = request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
             if is_route and control.user_of(request.command, link.certificate_name) is not None:
                 # Whether there is such a topic is not answered either.
@@ -100,6 +112,13 @@ class ServerGate:
                     f"{_NO_ROUTE}{topic}", code=ResponseCode.TOPIC_NOT_EXIST
                 ) from error
             raise
+        link.has_asked = True
+        return None
+
+    def first_request_s(self) -> float:
+        """Returns within how many seconds a connection must show who it is; 0 for no bound."""
+        control = self.control
+        return 0.0 if control is None else control.settings.first_request_s
 
     def signer(self, request: Request) -> str:
         """Returns whose signature a request has that was not checked; empty for nobody's."""
@@ -148,6 +167,14 @@ class ServerGate:
             except OSError:
                 found.append((0, 0, 0))
         return tuple(found)
+
+
+async def _refuse_late(error: RefusedError) -> Answer:
+    """Refuses a while later, or not at all where as many wait as may."""
+    await asyncio.sleep(_LATE_S)
+    if error.answered == ANSWERED_NEVER:
+        return None
+    raise error
 
 
 def _networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:

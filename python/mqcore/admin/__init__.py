@@ -16,6 +16,7 @@ from mqcore.admin.broker_settings import BrokerSetting
 from mqcore.admin.brokers import Brokers
 from mqcore.admin.dead_letters import DeadLetter, DeadLetters, ResendResult, Resent
 from mqcore.admin.groups import LATEST_MS, Groups
+from mqcore.admin.limits import BrokerLimits, Quota
 from mqcore.admin.messages import Messages
 from mqcore.admin.name_servers import NameServers
 from mqcore.admin.results import (
@@ -54,6 +55,7 @@ __all__ = [
     "AuditPage",
     "AuditWanted",
     "Audits",
+    "BrokerLimits",
     "BrokerSetting",
     "Brokers",
     "ClusterInfo",
@@ -78,6 +80,7 @@ __all__ = [
     "Policy",
     "QueueProgress",
     "QueueRange",
+    "Quota",
     "Refill",
     "Replica",
     "ReplicationStatus",

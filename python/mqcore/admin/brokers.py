@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from mqcore.admin.arguments import lines_of, of_type
 from mqcore.admin.broker_settings import BrokerSetting
+from mqcore.admin.limits import BrokerLimits
 from mqcore.admin.results import (
     ClusterInfo,
     Connected,
@@ -83,6 +84,15 @@ class Brokers:
         """
         answer = await self._transport.ask(address, OwnRequestCode.MEMORY)
         return Occupied.of_json(parse_object(answer.body))
+
+    async def limits(self, address: str) -> BrokerLimits:
+        """Returns the limits of a broker of mqcore that are at work, and whom they hold back.
+
+        Raises:
+            ResponseError: The broker does not know the request: it is none of mqcore.
+        """
+        answer = await self._transport.ask(address, OwnRequestCode.LIMITS)
+        return BrokerLimits.of_json(parse_object(answer.body))
 
     async def counter(self, address: str, name: str, key: str) -> dict[str, CounterWindow] | None:
         """Returns a counter over the last `minute`, `hour` and `day`, None for one not there (315).

@@ -230,7 +230,7 @@ class Broker:
             for each in (self._passing_on, static):
                 self._ends_with(each.stop, each.stop)
             self._ends_with(self._end_server)
-            state.link_refusals = self._server.hub.refusals
+            state.follow(self._server.hub)
             state.serving_tls = self._server.tls
             fast_path.start(asyncio.get_running_loop())
             address = await listen_as(

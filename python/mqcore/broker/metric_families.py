@@ -260,6 +260,28 @@ _ROWS: Final = (
         "reason",
         "Connections closed for a fault, since the start",
     ),
+    _counter(
+        "mqcore_throttled_seconds_total",
+        "who",
+        "For how long a rule of `mqcoreQuotas` has held requests back",
+    ),
+    _counter("mqcore_throttled_total", "who", "Requests that a rule of `mqcoreQuotas` held back"),
+    _counter(
+        "mqcore_quota_refused_total",
+        "who",
+        "Requests that a rule of `mqcoreQuotas` refused",
+    ),
+    _gauge("mqcore_throttled", "who", "Requests that a rule of `mqcoreQuotas` holds back now"),
+    _counter(
+        "mqcore_failed_signatures_total",
+        "answered",
+        "Wrong signatures that were answered late, or not at all (`never`)",
+    ),
+    _counter(
+        "mqcore_admin_changes_total",
+        "outcome",
+        "Changes of one user that came too fast: held back, or refused",
+    ),
     _gauge("mqcore_connections", "", "Connections"),
     _histogram(
         "mqcore_request_stage_seconds",

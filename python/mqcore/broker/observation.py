@@ -37,6 +37,7 @@ _REFUSED = "refused_"
 _CLOSED = "closed_"
 _US_PER_MS: Final = 1_000
 _US_PER_S: Final = 1_000_000
+_MS_PER_S: Final = 1_000
 _LOCAL: Final = ("local", "disk")
 # What official brokers have a pool of threads for, and which of our figures is what waits there.
 _PROCESSORS: Final = {
@@ -132,6 +133,7 @@ def _whole(
         _replica_rows(state),
         timer_rows(state),
         _deduplication_rows(fast_path),
+        _limit_rows(state),
     )
     rows: dict[str, Rows] = {}
     for part in parts:
@@ -334,6 +336,22 @@ def _protections(state: BrokerState) -> Protections:
         "server": [each.context for each in state.serving_tls],
         "client": [state.outgoing_tls],
         "replication": list(protection.ends) if protection else [],
+    }
+
+
+def _limit_rows(state: BrokerState) -> dict[str, Rows]:
+    quotas = {(each.rule,): each for each in state.fast_path.quotas()}
+    late, never = state.access.engine.failures
+    pace = state.admin_pace
+    return {
+        "mqcore_throttled_seconds_total": {
+            who: each.held_ms / _MS_PER_S for who, each in quotas.items()
+        },
+        "mqcore_throttled_total": {who: each.held for who, each in quotas.items()},
+        "mqcore_quota_refused_total": {who: each.refused for who, each in quotas.items()},
+        "mqcore_throttled": {who: each.waiting for who, each in quotas.items()},
+        "mqcore_failed_signatures_total": _keyed({"late": late, "never": never}),
+        "mqcore_admin_changes_total": _keyed({"held": pace.held, "refused": pace.refused}),
     }
 
 

@@ -15,6 +15,7 @@ from mqcore.config.keys import SPELLINGS, Fate, nearest
 from mqcore.config.log_levels import log_levels_of
 from mqcore.config.values import Value, parsed, rendered
 from mqcore.errors import RefusedError
+from mqcore.native import quotas_fault
 from mqcore.native.errors import SettingError
 from mqcore.remoting import ResponseCode
 
@@ -109,10 +110,14 @@ def _renewed(
     fresh = broker_settings(renewed)
     _check_levels(fresh.delay_levels)
     _check_log_levels(fresh.log_levels)
+    _check_quotas(fresh.quotas)
     # What the start found out, such as the host's name and the chosen port, stays what it was.
     return replace(
         fresh,
-        listener=settings.listener,
+        listener=replace(
+            settings.listener,
+            connections_per_address=fresh.listener.connections_per_address,
+        ),
         engine={**settings.engine, **of_store},
         advertised_host=settings.advertised_host,
         replication_host=settings.replication_host,
@@ -159,6 +164,12 @@ def _check_log_levels(text: str) -> None:
     except ValueError as error:
         fault = f"mqcoreLogLevels: {error}"
         raise RefusedError(fault, code=ResponseCode.SYSTEM_ERROR) from error
+
+
+def _check_quotas(text: str) -> None:
+    fault = quotas_fault(text)
+    if fault is not None:
+        raise RefusedError(f"mqcoreQuotas: {fault}", code=ResponseCode.SYSTEM_ERROR)
 
 
 def _value(setting: Setting, text: str) -> Value:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mqcore.access import AccessControl, RefusalLog, credentials_of, plain_files
 from mqcore.audit import AuditTrail
+from mqcore.broker.admin_pace import AdminPace
 from mqcore.broker.bloom import BloomFilter
 from mqcore.broker.delays import DelayTable, parse_levels
 from mqcore.broker.filters import FilterTable
@@ -27,7 +28,15 @@ from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
 from mqcore.native import Command, FastPath, Store, Timers, sql_fault
-from mqcore.remoting import Credentials, ResponseCode, ServerTls, TlsContext, outgoing_tls_of
+from mqcore.remoting import (
+    Addresses,
+    Credentials,
+    Hub,
+    ResponseCode,
+    ServerTls,
+    TlsContext,
+    outgoing_tls_of,
+)
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
 _INVALID_CODE_FROM = 477
@@ -62,6 +71,8 @@ class BrokerState:
         conflicts: How often members of a group came to differ in what they want.
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
+        addresses: How many connections each address has.
+        admin_pace: How many changes a user may make a second.
         name_servers: The addresses of name servers: of the settings, or as they were looked up.
         replicas: Who copies the log, or whose log is copied.
         passes_on: Whether requests for the master go to another broker, which is that or soon is.
@@ -108,6 +119,8 @@ class BrokerState:
     conflicts: int = 0
     refusals: dict[str, int] = field(default_factory=dict)
     link_refusals: Mapping[str, int] = field(default_factory=dict)
+    addresses: Addresses = field(default_factory=Addresses)
+    admin_pace: AdminPace = field(default_factory=AdminPace)
     checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     revived: int = 0
     tallies: Tallies = field(default_factory=Tallies)
@@ -239,6 +252,12 @@ class BrokerState:
         """Returns the numbers of the queues that consumers read."""
         found = self.topics.find(topic)
         return range(found.read_queues if found is not None else 0)
+
+    def follow(self, hub: Hub) -> None:
+        """Gives the connections their bounds, and takes what is counted of them."""
+        hub.per_address = lambda: self.settings.listener.connections_per_address
+        hub.first_request_s = self.access.first_request_s
+        self.link_refusals, self.addresses = hub.refusals, hub.addresses
 
     def change_settings(self, settings: BrokerSettings) -> None:
         """Replaces the settings."""

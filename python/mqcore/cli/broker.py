@@ -9,6 +9,7 @@ from mqcore.cli.broker_drain import drain, undrain
 from mqcore.cli.broker_log_level import log_level
 from mqcore.cli.memory import memory
 from mqcore.cli.program import ProgramOptions, program_options
+from mqcore.cli.quotas import quotas
 from mqcore.cli.serving import serve
 from mqcore.cli.slow import slow
 from mqcore.config import Program
@@ -72,5 +73,5 @@ def _served(options: ProgramOptions) -> None:
     )
 
 
-for _command in (memory, slow, log_level, drain, undrain):
+for _command in (memory, slow, quotas, log_level, drain, undrain):
     broker.add_command(_command)

@@ -12,6 +12,7 @@ from mqcore.config.existing import BEYOND_BODY_BYTES
 from mqcore.config.settings import BrokerSettings, ControllerSettings, is_loopback
 from mqcore.config.typed import AccessSettings, ListenerSettings
 from mqcore.errors import ConfigurationError
+from mqcore.native import quotas_fault
 
 _LONGEST = "maxMessageSize"
 _LOG_FILE = "mappedFileSizeCommitLog"
@@ -102,6 +103,9 @@ def check_broker(settings: BrokerSettings) -> list[str]:
     faults += _role_faults(settings)
     faults += _host_faults(settings.replication_member_hosts)
     faults += replication_tls_faults(settings)
+    quota_fault = quotas_fault(settings.quotas)
+    if quota_fault is not None:
+        faults.append(f"mqcoreQuotas: {quota_fault}")
     for address in settings.name_servers:
         host, separator, port = address.rpartition(":")
         if not separator or not host or not port.isdigit():

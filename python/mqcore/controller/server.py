@@ -142,6 +142,8 @@ class Controller(LinkEvents):
             self._gate.guard(dispatcher)
             server = Server(dispatcher, limits=limits, events=[self])
             starting.push_async_callback(server.close)
+            server.hub.per_address = lambda: listener.connections_per_address
+            server.hub.first_request_s = self._gate.first_request_s
             self._requests = requests
             address = await listen_as(server, listener)
             self.server = server

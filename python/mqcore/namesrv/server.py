@@ -106,6 +106,8 @@ class NameServer(LinkEvents):
             self._gate.guard(dispatcher)
             server = Server(dispatcher, limits=limits, events=[self])
             starting.push_async_callback(server.close)
+            server.hub.per_address = lambda: self.requests.settings.listener.connections_per_address
+            server.hub.first_request_s = self._gate.first_request_s
             address = await listen_as(server, listener)
             self.server = server
             if isinstance(address, TcpAddress):

@@ -89,6 +89,7 @@ __all__ = [
     "QueueState",
     "QueueTraffic",
     "QueueUnit",
+    "QuotaRow",
     "Rebuilt",
     "ReceiveBuffer",
     "ReceivedMessage",
@@ -141,6 +142,7 @@ __all__ = [
     "note_fork",
     "parse_relaxed_json",
     "queue_units",
+    "quotas_fault",
     "rebuild",
     "replace_bad_record",
     "replace_record",
@@ -244,6 +246,9 @@ def settings() -> dict[str, str]:
 
 def sql_fault(text: str) -> str | None:
     """Returns what is wrong with an SQL92 text, and where; None for one that is right."""
+
+def quotas_fault(text: str) -> str | None:
+    """Returns what is wrong with rules of `mqcoreQuotas`, and with which; None for right ones."""
 
 def change_settings(store: NativeStore, settings: dict[str, str]) -> None:
     """Lets a store take settings that may change while it is open; see `Store.change_settings`."""
@@ -419,6 +424,10 @@ class Access:
     def __new__(cls, rules: dict[int, str]) -> Self: ...
     @property
     def version(self) -> int: ...
+    @property
+    def failures(self) -> tuple[int, int]:
+        """Answers to wrong signatures that were late, and those that were not given."""
+
     @property
     def is_on(self) -> bool: ...
     def replace(
@@ -1759,6 +1768,9 @@ class NativeFastPath:
         """
 
     def set_broker(self, broker: BrokerPolicy) -> None: ...
+    def quotas(self) -> list[QuotaRow]:
+        """Returns the rules of `mqcoreQuotas` as they are now, in their order."""
+
     def set_timers(self, timers: Timers) -> None: ...
     def set_bounds(self, half_frames: int, output: int, deferred: int, turn_us: int) -> None: ...
     def set_delay_levels(self, text: str) -> None: ...
@@ -1794,6 +1806,40 @@ class NativeFastPath:
 
     def drain_all(self, now_ms: int | None = None) -> FastPathDrained: ...
     def numbers(self) -> dict[str, int]: ...
+
+@final
+class QuotaRow:
+    """A rule of `mqcoreQuotas` as it is now.
+
+    Attributes:
+        rule: Whose, as it is written: `topic:orders*`.
+        rates: Messages that may be sent a second, bytes sent, messages read, bytes read; 0 for no
+            bound.
+        held: Requests that were held back.
+        held_ms: For how long in all, ms.
+        refused: Requests that were refused.
+        waiting: Requests that are held back now.
+        names: Names that use it now.
+        owing: Those that owe most, each with the time until it owes nothing, ms.
+    """
+
+    @property
+    def rule(self) -> str: ...
+    @property
+    def rates(self) -> list[int]: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def held_ms(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def names(self) -> int: ...
+    @property
+    def owing(self) -> list[tuple[str, int]]: ...
+    __match_args__: ClassVar[tuple[str, ...]]
 
 @final
 class FastPathDrained:

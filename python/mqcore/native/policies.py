@@ -146,6 +146,9 @@ class BrokerPolicy(NamedTuple):
         times_requests: The time of requests is counted by stage, and the slowest are kept: `mqcore
             broker slow`, `mqcore_request_stage_seconds`, `rocketmq_rpc_latency_milliseconds`
             (`requestTimesEnable`).
+        quotas: How much users, topics and groups may send and read a second, such as user:shop=prod
+            ucer_byte_rate:1048576;topic:orders*=producer_message_rate:1000,consumer_byte_rate:41943
+            04: what comes too fast is held back; see docs/limits.md (`mqcoreQuotas`).
         refuse_sends: Where it is set every send is refused with this remark (empty: the official
             one).
         refuse_sends_code: The code of that refusal; 2 is the official one of a broker that takes no
@@ -182,6 +185,7 @@ class BrokerPolicy(NamedTuple):
     note_interval_ms: int = 3_000
     checks_offsets: bool = False
     times_requests: bool = True
+    quotas: str = ""
     refuse_sends: str | None = None
     refuse_sends_code: int = 2
     refuse_pulls: str | None = None

@@ -3,9 +3,16 @@
 Knows no request.
 """
 
+from typing import Final
+
 from mqcore.native.errors import MQError
 
-__all__ = ["RefusedError"]
+__all__ = ["ANSWERED_LATE", "ANSWERED_NEVER", "ANSWERED_NOW", "RefusedError"]
+
+# When the peer hears of it: a wrong signature of many is answered late, or not at all.
+ANSWERED_NOW: Final = "now"
+ANSWERED_LATE: Final = "late"
+ANSWERED_NEVER: Final = "never"
 
 
 class RefusedError(MQError):
@@ -13,6 +20,8 @@ class RefusedError(MQError):
 
     Attributes:
         code: The answer's code.
+        answered: When the peer is to hear of it: `now`, `late` or `never`.
     """
 
     code: int
+    answered: str = ANSWERED_NOW

@@ -12,6 +12,7 @@ from mqcore.remoting.address import (
     UnixAddress,
     parse_address,
 )
+from mqcore.remoting.addresses import Addresses
 from mqcore.remoting.client import CALL_TIMEOUT_S, Client, expect
 from mqcore.remoting.connection import Connection
 from mqcore.remoting.descriptors import connections_within, raised_descriptors
@@ -61,6 +62,7 @@ __all__ = [
     "RULES",
     "VERSION",
     "Address",
+    "Addresses",
     "AdvertisedWatch",
     "Answer",
     "AnsweredBy",

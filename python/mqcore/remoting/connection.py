@@ -73,7 +73,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         kept_bytes = self._reader.kept_bytes
         is_frame_whole = self._reader.made_whole
-        link.has_asked = link.has_asked or is_frame_whole
+        # Where requests must be signed, who checks them marks when one was good.
+        is_guarded = self._hub.first_request_s() > 0
+        link.has_asked = link.has_asked or (is_frame_whole and not is_guarded)
         if self._stream.received(nbytes, kept_bytes, is_frame_whole=is_frame_whole):
             frame = self._stream.frames_begun
             self._hub.frames.note(link, kept_bytes, frame, has_asked=link.has_asked)

@@ -5,6 +5,7 @@ one that has is idle only when it has been silent for longer than any client tha
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from typing import TypeAlias
@@ -12,11 +13,18 @@ from typing import TypeAlias
 from mqcore.remoting.hub import Hub
 from mqcore.remoting.link import Link
 from mqcore.remoting.sweep import Sweep
+from mqcore.remoting.throttle import Throttle
 
 __all__ = ["Crowd"]
 
 # Since when, and what gives it up.
 Awaited: TypeAlias = tuple[float, Callable[[socket.socket], None]]
+
+_log = logging.getLogger(__name__)
+
+# Lines about addresses that have too many.
+_LINES_MAX = 1
+_LINES_INTERVAL_S = 60.0
 
 # All connections are looked through at most this often, whatever comes: 20,000 take some ms.
 _LOOK_PAUSE_S = 0.1
@@ -37,6 +45,7 @@ class Crowd:
         self.awaited: dict[socket.socket, Awaited] = {}
         self.handshakes = 0
         self._sweep = sweep
+        self._lines = Throttle(_LINES_MAX, _LINES_INTERVAL_S)
         self._looked_s = float("-inf")
         # Those that may go, the first of them last.
         self._idle: list[socket.socket | Link] = []
@@ -52,6 +61,23 @@ class Crowd:
         # The system gives the smallest number that is free: all below are taken.
         is_short = arrival.fileno() >= limits.descriptors_max
         return not (is_full or is_short) or self._close_idle(asyncio.get_running_loop().time())
+
+    def admits_from(self, key: str) -> bool:
+        """Returns whether an address may have one more; logs once a minute that one may not."""
+        most = self.hub.per_address()
+        if not key or most <= 0 or self.hub.addresses.of(key) < most:
+            return True
+        reason = "per_address"
+        self.hub.refusals[reason] = self.hub.refusals.get(reason, 0) + 1
+        if self._lines.allows(asyncio.get_running_loop().time()):
+            _log.warning(
+                "%s has %d connections already (mqcoreConnectionsPerAddress), closing one more; "
+                "%d such lines left out",
+                key,
+                most,
+                self._lines.left_out(),
+            )
+        return False
 
     def _close_idle(self, now_s: float) -> bool:
         """Closes the first that may go; returns whether there was one."""

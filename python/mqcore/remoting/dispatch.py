@@ -134,13 +134,14 @@ class Dispatcher:
     """The table of handlers; of a code set twice the last one counts.
 
     Attributes:
-        check: Looks at every request before its handler, and refuses by raising; None without one.
+        check: Looks at every request before its handler, and refuses by raising, or later by what
+            it returns; None without one.
     """
 
     def __init__(self, handlers: Mapping[int, Handler] | None = None) -> None:
         """Takes the first handlers."""
         self._handlers: dict[int, Handler] = dict(handlers or {})
-        self.check: Callable[[Request], None] | None = None
+        self.check: Callable[[Request], Awaitable[Answer] | None] | None = None
 
     def on(self, code: int, handler: Handler) -> None:
         """Sets the handler of a code."""
@@ -166,7 +167,9 @@ class Dispatcher:
             RefusedError: The code has no handler, or the check or the handler refuses.
         """
         if self.check is not None:
-            self.check(request)
+            later = self.check(request)
+            if later is not None:
+                return later
         handler = self._handlers.get(request.code)
         if handler is None:
             # The leading blank is the official one.

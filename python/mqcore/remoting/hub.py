@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqcore.clock import monotonic_s
 from mqcore.native import Command
+from mqcore.remoting.addresses import Addresses
 from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Request, failure
 from mqcore.remoting.frames import Frames
 from mqcore.remoting.limits import Limits
@@ -88,6 +89,10 @@ class Hub:
         clock: Returns seconds that never step back, to bound the turns of connections.
         waiting: Connections whose turn ended with requests left.
         principals: How the certificate of a client becomes a name; there are no names without.
+        addresses: How many connections each address has.
+        per_address: Returns how many one address may have; 0 for any number.
+        first_request_s: Returns within how many seconds the first good request of a connection must
+            come, where requests must be signed; 0 for no bound.
     """
 
     def __init__(
@@ -113,6 +118,9 @@ class Hub:
         self.clock = clock
         self.waiting = 0
         self.principals: PrincipalRules | None = None
+        self.addresses = Addresses()
+        self.per_address: Callable[[], int] = lambda: 0
+        self.first_request_s: Callable[[], float] = lambda: 0.0
         self.frames: Frames[Link] = Frames(
             self.limits.first_frames_bytes_max,
             self.limits.later_frames_bytes_max,
@@ -187,6 +195,9 @@ class Hub:
     def leave(self, link: Link) -> None:
         """Counts a connection out and notifies the listeners."""
         self.links.pop(link, None)
+        if link.counted_as:
+            self.addresses.remove(link.counted_as)
+            link.counted_as = ""
         self.notify("closed", link)
         if not self.links and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)

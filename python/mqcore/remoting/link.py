@@ -102,7 +102,9 @@ class Link:
         certificate_name: Whom the certificate of the peer names, by `mqcoreTlsPrincipal`; empty
             where it has shown none, or no rule makes a name of it.
         is_lost: Whether it has ended.
-        has_asked: Whether a whole frame of the peer has come, or it is we who ask.
+        has_asked: Whether a whole frame of the peer has come (a good request, where they must be
+            signed), or it is we who ask.
+        counted_as: The address that it is counted for; empty for none.
         facts: Whatever a handler wants to remember about it; it ends with the connection.
         requests: Requests of the peer that run or wait to run.
         calls: Our requests that wait for their answer.
@@ -124,6 +126,7 @@ class Link:
         self.certificate_name = ""
         self.is_lost = False
         self.has_asked = False
+        self.counted_as = ""
         self.facts: dict[str, Any] = {}
         self._stream = stream
         self._reading = reading

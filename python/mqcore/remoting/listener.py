@@ -12,12 +12,16 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mqcore.errors import AddressError, AddressReason
 from mqcore.remoting.address import Address, AdvertisedWatch, TcpAddress, UnixAddress
+from mqcore.remoting.addresses import Addresses
 from mqcore.remoting.crowd import Crowd
 from mqcore.remoting.tls import FirstByte, ServerTls, context_now, first_byte_decision
+
+if TYPE_CHECKING:
+    from mqcore.remoting.link import Link
 
 __all__ = ["Listener", "SocketOptions", "TakesSockets"]
 
@@ -87,6 +91,8 @@ class Listener:
         self._resume: asyncio.TimerHandle | None = None
         # Sockets whose first byte is awaited, with the timer that gives them up.
         self._arrivals: dict[socket.socket, asyncio.TimerHandle] = {}
+        # What those that are no connection yet count as.
+        self._keys: dict[socket.socket, str] = {}
 
     async def open(self, address: Address) -> Address:
         """Listens on an address; returns it with the port that was chosen.
@@ -139,7 +145,7 @@ class Listener:
                 self._accept_failed(error)
                 return
             arrival.setblocking(False)
-            self._arrived(arrival, _text_of(name))
+            self._arrived(arrival, name)
 
     def _accept_failed(self, error: OSError) -> None:
         if error.errno not in _EXHAUSTED:
@@ -156,8 +162,11 @@ class Listener:
         if self._socket is not None:
             asyncio.get_running_loop().add_reader(self._socket, self._acceptable)
 
-    def _arrived(self, arrival: socket.socket, peer: str) -> None:
-        limits = self._hub.limits
+    def _arrived(self, arrival: socket.socket, name: object) -> None:
+        limits, peer, key = self._hub.limits, _text_of(name), _key_of(name)
+        if not self._crowd.admits_from(key):
+            arrival.close()
+            return
         if not self._crowd.admits(arrival):
             self._hub.refuse(
                 "connections",
@@ -167,13 +176,16 @@ class Listener:
             )
             arrival.close()
             return
+        self._keys[arrival] = key
+        self._hub.addresses.add(key)
         if self._unix_path is not None:
             self._begin(arrival, peer, FirstByte.PLAIN)
             return
         arrival.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if not self._peeked(arrival, peer):
             loop = asyncio.get_running_loop()
-            self._arrivals[arrival] = loop.call_later(limits.idle_s, self._give_up, arrival)
+            wait_s = min(limits.idle_s, self._hub.first_request_s() or limits.idle_s)
+            self._arrivals[arrival] = loop.call_later(wait_s, self._give_up, arrival)
             self._crowd.awaited[arrival] = (loop.time(), self._give_up)
             loop.add_reader(arrival, self._readable, arrival, peer)
 
@@ -195,17 +207,17 @@ class Listener:
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            arrival.close()
+            self._drop(arrival)
             return True
         if not first:
-            arrival.close()
+            self._drop(arrival)
             return True
         found = first_byte_decision(first[0], self._tls)
         if found in (FirstByte.PLAIN, FirstByte.TLS):
             self._begin(arrival, peer, found)
             return True
         self._hub.refuse("tls", "%s refused: %s", peer, found.value)
-        arrival.close()
+        self._drop(arrival)
         return True
 
     def _forget(self, arrival: socket.socket) -> asyncio.TimerHandle:
@@ -215,6 +227,11 @@ class Listener:
 
     def _give_up(self, arrival: socket.socket) -> None:
         self._forget(arrival).cancel()
+        self._drop(arrival)
+
+    def _drop(self, arrival: socket.socket) -> None:
+        """Closes one that has not become a connection."""
+        self._hub.addresses.remove(self._keys.pop(arrival, ""))
         arrival.close()
 
     def _begin(self, arrival: socket.socket, peer: str, kind: FirstByte) -> None:
@@ -227,18 +244,29 @@ class Listener:
 
     async def _connect(self, arrival: socket.socket, peer: str, kind: FirstByte) -> None:
         loop = asyncio.get_running_loop()
+        key = self._keys.pop(arrival, "")
+        link: Link | None = None
+
+        def made() -> asyncio.BaseProtocol:
+            nonlocal link
+            protocol = self._factory()
+            link = getattr(protocol, "link", None)
+            if link is not None:
+                link.counted_as = key
+            return protocol
+
         try:
             if kind is FirstByte.TLS:
                 handshake_s = self._hub.limits.handshake_s
                 await loop.connect_accepted_socket(
-                    self._factory,
+                    made,
                     arrival,
                     ssl=context_now(self._tls.context),
                     ssl_handshake_timeout=handshake_s,
                     ssl_shutdown_timeout=handshake_s,
                 )
             else:
-                protocol = self._factory()
+                protocol = made()
                 if not (isinstance(protocol, TakesSockets) and protocol.take_socket(arrival)):
                     await loop.connect_accepted_socket(lambda: protocol, arrival)
         except Exception as error:
@@ -246,6 +274,15 @@ class Listener:
             arrival.close()
         finally:
             self._crowd.handshakes -= 1
+            if link is None or (link not in self._hub.links and link.counted_as):
+                self._hub.addresses.remove(key)
+
+
+def _key_of(name: object) -> str:
+    """Returns what a peer's address counts as; empty for a local process."""
+    if isinstance(name, tuple) and len(name) >= 2:
+        return Addresses.key_of(str(name[0]))
+    return ""
 
 
 def _text_of(name: object) -> str:

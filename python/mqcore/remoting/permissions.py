@@ -211,5 +211,6 @@ OWN_PERMISSIONS: Final[Mapping[int, str]] = MappingProxyType(
         # Who did what, and from where: not for everybody who watches.
         1_480_050: "super",
         1_480_053: "super",
+        1_480_051: _READS_CLUSTER,
     }
 )

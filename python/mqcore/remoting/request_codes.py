@@ -350,6 +350,8 @@ class OwnRequestCode(IntEnum):
     SNAPSHOT = 1_480_030
     # Users and policies with all secrets (slave to master).
     ACCESS_TABLES = 1_480_006
+    # Quotas with whom they hold back, connections by address, wrong signatures (tool to broker).
+    LIMITS = 1_480_051
     # Why a user may, or may not, do something: the deciding entry (tool to broker).
     ACCESS_EXPLAINED = 1_480_040
     # What was refused, or would have been in a dry run (tool to broker).

@@ -1,4 +1,4 @@
-"""The round that closes connections which are idle, or which never finish a frame."""
+"""The round that closes connections: those idle, those that never finish a frame, strangers."""
 
 import asyncio
 
@@ -50,6 +50,16 @@ class Sweep:
                     self._hub.limits.frame_s,
                 )
                 link.abort()
+        first_s = self._hub.first_request_s()
+        for link in links if first_s > 0 else ():
+            if not link.has_asked and now_s - self._hub.links.get(link, now_s) >= first_s:
+                self._hub.refuse(
+                    "no_good_request",
+                    "%s: no good request came within %g s, closing",
+                    link.peer,
+                    first_s,
+                )
+                link.abort()
         for link in self._idle.look(now_s, ((link, link.traffic()) for link in links)):
             self._hub.notify("idle", link)
             # Not gently: a peer that does not read would keep the last bytes, and us, for ever.
@@ -57,7 +67,8 @@ class Sweep:
 
     def _pause_s(self) -> float:
         limits = self._hub.limits
-        return min(limits.idle_s, limits.frame_s) / _ROUNDS
+        first_s = self._hub.first_request_s() or limits.idle_s
+        return min(limits.idle_s, limits.frame_s, first_s) / _ROUNDS
 
     def _round(self) -> None:
         self.look(asyncio.get_running_loop().time())

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::account::PlainRows;
 use crate::allowed::Allowed;
 use crate::asking::{Asking, Caller};
+use crate::failures::{Failures, When};
 use crate::fault::{RuleFault, TableFault};
 use crate::refusals::{Reason, Refusal, Refusals};
 use crate::resource::{Actions, Resource};
@@ -99,6 +100,8 @@ pub struct Access {
     listeners: Mutex<Vec<Listener>>,
     /// What was refused.
     pub refusals: Refusals,
+    /// Wrong signatures of the last minute.
+    pub failures: Failures,
     /// Signs for users that are not there, so that they take as long to be refused.
     nobody: Key,
 }
@@ -125,6 +128,7 @@ impl Access {
             version: AtomicU64::new(0),
             listeners: Mutex::default(),
             refusals: Refusals::default(),
+            failures: Failures::default(),
             nobody: Key::of(""),
         })
     }
@@ -239,6 +243,19 @@ impl Access {
             needs_body: pairs.has_body && !is_by_header,
             ..passed
         })
+    }
+
+    /// When the refusal of a request is answered: that of many wrong signatures is late.
+    pub fn answered(&self, tables: &Tables, refusal: &Refusal) -> When {
+        let free = tables.settings.failures_free;
+        let is_guess = matches!(
+            refusal.reason,
+            Reason::BadSignature | Reason::AccountSignature | Reason::UnknownAccount
+        );
+        if !is_guess || free == 0 {
+            return When::Now;
+        }
+        self.failures.note(&refusal.source, refusal.time_ms, free)
     }
 
     /// Decides about pairs that a request asks for beside its header: all must pass.

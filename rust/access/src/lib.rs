@@ -15,6 +15,7 @@
 //! | [`explained`] | what a decision rests on |
 //! | [`tables`] | users, policies and settings as they are now: compiled, replaced whole |
 //! | [`refusals`] | what was refused lately, within a bound |
+//! | [`failures`] | wrong signatures by address, and when they are answered |
 //! | [`settings`] | what is checked at all, and how |
 //! | [`account`] | accounts of 4.x, and what they may |
 //! | [`policies`] | the entries of one user, and which of them decides |
@@ -31,6 +32,7 @@ pub mod addresses;
 pub mod allowed;
 mod asking;
 pub mod explained;
+pub mod failures;
 pub mod fault;
 pub mod policies;
 pub mod refusals;
@@ -46,6 +48,7 @@ pub use account::{AccountRow, PlainRows};
 pub use allowed::Allowed;
 pub use asking::Caller;
 pub use explained::Explained;
+pub use failures::When;
 pub use fault::{RuleFault, TableFault};
 pub use refusals::{Reason, Refusal};
 pub use resource::{Actions, Kind, Resource};

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::resource::{Actions, Kind, Pattern, Resource};
 use crate::source::Network;
@@ -39,9 +40,9 @@ impl Entry {
     }
 }
 
-/// Entries for one resource or pattern, those that deny first.
+/// Entries for one resource or pattern, those that deny first: one for almost all of them.
 #[derive(Debug, Clone, Default)]
-struct Entries(Vec<Entry>);
+struct Entries(SmallVec<[Entry; 1]>);
 
 impl Entries {
     fn push(&mut self, entry: Entry) {
@@ -203,11 +204,26 @@ impl Policies {
 pub struct Draft {
     policies: Policies,
     prefixes: BTreeMap<(Tier, Kind, Box<str>), Entries>,
+    /// How many entries there will be.
+    expected: usize,
 }
 
+/// Names that a table has place for from the beginning: growing costs more than the place.
+const RESERVED_MAX: usize = 64;
+
 impl Draft {
+    /// Policies of so many entries.
+    #[must_use]
+    pub fn of(expected: usize) -> Self {
+        Self {
+            expected,
+            ..Self::default()
+        }
+    }
+
     /// Adds an entry.
     pub fn add(&mut self, tier: Tier, pattern: &Pattern<'_>, entry: Entry) {
+        let expected = self.expected.min(RESERVED_MAX);
         let policy = self.policies.of_mut(tier);
         let entries = match pattern {
             Pattern::Everything => &mut policy.everything,
@@ -216,7 +232,12 @@ impl Draft {
                 None => return,
             },
             Pattern::Literal(kind, name) => match policy.of_kinds.get_mut(kind.index()) {
-                Some(of) => of.literals.entry(Box::from(*name)).or_default(),
+                Some(of) => {
+                    if of.literals.is_empty() {
+                        of.literals.reserve(expected);
+                    }
+                    of.literals.entry(Box::from(*name)).or_default()
+                }
                 None => return,
             },
             Pattern::Prefix(kind, text) => {

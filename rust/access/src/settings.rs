@@ -23,6 +23,8 @@ pub struct Settings {
     pub is_like_official: bool,
     /// Whether a request that needs a user is refused in clear.
     pub requires_tls: bool,
+    /// Wrong signatures of an address that are answered at once, a minute; 0: all of them.
+    pub failures_free: u32,
     /// From where users may act as Super users.
     pub super_from: SuperFrom,
     /// Codes that need no signature.
@@ -93,6 +95,7 @@ impl Settings {
             "dry_run" => self.is_dry_run = truth(value)?,
             "like_official" => self.is_like_official = truth(value)?,
             "requires_tls" => self.requires_tls = truth(value)?,
+            "failures_free" => self.failures_free = count(value)?,
             "super_from" => self.super_from = super_from(value)?,
             "white_codes_authentication" => self.open_to_anybody = codes(value)?,
             "white_codes_authorization" => self.open_to_users = codes(value)?,
@@ -115,6 +118,10 @@ fn truth(value: &str) -> Result<bool, &'static str> {
         "false" => Ok(false),
         _ => Err("neither true nor false"),
     }
+}
+
+fn count(value: &str) -> Result<u32, &'static str> {
+    value.parse().map_err(|_bad| "no count")
 }
 
 /// The parts of a list by comma.
@@ -165,6 +172,7 @@ mod tests {
         assert_eq!(codes.open_to_anybody, HashSet::from_iter([34, 105]));
         for (name, value) in [
             ("authenticate", "yes"),
+            ("failures_free", "-1"),
             ("white_codes_authorization", "a"),
             ("super_from", "10.0.0.0/40"),
             ("other", ""),

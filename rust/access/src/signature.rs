@@ -165,13 +165,13 @@ impl Gathered {
 
 /// Fields of a usual request: those of more take memory of their own.
 const FIELDS_USUAL: usize = 24;
-/// Bits of a place in the fields, below the front of a name.
-const PLACE_BITS: u32 = 64;
+/// Bits of an index in the fields, below the front of a name.
+const INDEX_BITS: u32 = 64;
 
 /// The fields of a header in the order in which they are signed.
 struct Sorted<'a, S> {
     fields: &'a [(S, S)],
-    /// The front of a name above its place in `fields`, as one number: most names differ in it, so that
+    /// The front of a name above its index in `fields`, as one number: most names differ in it, so that
     /// numbers are compared and not texts.
     order: SmallVec<[u128; FIELDS_USUAL]>,
     /// Whether a name may be there twice.
@@ -198,10 +198,10 @@ fn front(name: &[u8]) -> u64 {
     u64::from_be_bytes(front)
 }
 
-/// The place in an element of `Sorted::order`.
+/// The index in an element of `Sorted::order`.
 #[inline]
-fn place(element: u128) -> usize {
-    // The lower half has nothing but a place.
+fn index(element: u128) -> usize {
+    // The lower half has nothing but an index.
     usize::try_from(element & u128::from(u64::MAX)).unwrap_or(usize::MAX)
 }
 
@@ -226,26 +226,26 @@ impl<'a, S: AsRef<str>> Sorted<'a, S> {
                 has_zone |= ZONE_FIELDS.contains(&name);
             }
             is_ascii &= name.is_ascii();
-            let front = u128::from(front(name.as_bytes())) << PLACE_BITS;
+            let front = u128::from(front(name.as_bytes())) << INDEX_BITS;
             order.push(front | u128::from(at));
         }
         order.sort_unstable();
         let same_front =
-            |pair: &[u128]| matches!(pair, [one, other] if (one ^ other) >> PLACE_BITS == 0);
+            |pair: &[u128]| matches!(pair, [one, other] if (one ^ other) >> INDEX_BITS == 0);
         let may_repeat = order.windows(2).any(same_front);
         let name = |element: u128| {
             fields
-                .get(place(element))
+                .get(index(element))
                 .map_or("", |(name, _)| name.as_ref())
         };
         if !is_ascii {
             order.sort_unstable_by(|one, other| {
                 let by_name = java_order(name(*one), name(*other));
-                by_name.then_with(|| place(*one).cmp(&place(*other)))
+                by_name.then_with(|| index(*one).cmp(&index(*other)))
             });
         } else if may_repeat {
             order.sort_unstable_by(|one, other| {
-                (name(*one), place(*one)).cmp(&(name(*other), place(*other)))
+                (name(*one), index(*one)).cmp(&(name(*other), index(*other)))
             });
         }
         Self {
@@ -261,7 +261,7 @@ impl<'a, S: AsRef<str>> Sorted<'a, S> {
     /// The values that are signed; of a field that occurs twice the last.
     #[inline]
     fn each_value(&self, unsigned: Unsigned, mut each: impl FnMut(&'a str)) {
-        let field = |at: usize| self.fields.get(place(*self.order.get(at)?));
+        let field = |at: usize| self.fields.get(index(*self.order.get(at)?));
         let leaves_out =
             unsigned.unique_key && self.has_unique_key || unsigned.zone && self.has_zone;
         if !self.may_repeat && !leaves_out {

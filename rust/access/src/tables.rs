@@ -108,8 +108,10 @@ impl Tables {
         settings: Settings,
     ) -> Result<Self, TableFault> {
         let mut of_subjects: HashMap<&str, Vec<&PolicyRow<'_>>> = HashMap::new();
-        for row in policies {
-            of_subjects.entry(row.subject).or_default().push(row);
+        // Those of one user come one after the other, as their owner has them.
+        for rows in policies.chunk_by(|one, other| one.subject == other.subject) {
+            let subject = rows.first().map_or("", |row| row.subject);
+            of_subjects.entry(subject).or_default().extend(rows);
         }
         let mut compiled = HashMap::with_capacity(users.len());
         let mut subject = String::from(SUBJECT_PREFIX);
@@ -269,7 +271,7 @@ impl User {
             "disable" => false,
             _ => return Err(fault_of(row, "neither enable nor disable")),
         };
-        let mut draft = Draft::default();
+        let mut draft = Draft::of(entries.len());
         for entry in entries {
             let (tier, pattern, entry) = entry.read()?;
             draft.add(tier, &pattern, entry);

@@ -7,7 +7,7 @@ use mqcore_access::resource::Pattern;
 use mqcore_access::settings::Settings;
 use mqcore_access::{
     Access as Engine, AccountRow, Actions, Allowed, Asked, Caller, Explained, PlainRows, PolicyRow,
-    Refusal, Resource, Rows, Source, UserRow,
+    Refusal, Resource, Rows, Source, UserRow, When,
 };
 use mqcore_engine::clock::{Clock, SystemClock};
 use pyo3::exceptions::PyValueError;
@@ -213,6 +213,12 @@ impl Access {
         self.engine.version()
     }
 
+    /// Answers to wrong signatures that were given late, and those that were not given.
+    #[getter]
+    fn failures(&self) -> (u64, u64) {
+        self.engine.failures.counts()
+    }
+
     #[getter]
     fn is_on(&self) -> bool {
         self.engine.tables().is_on()
@@ -250,7 +256,16 @@ impl Access {
             Ok(passed) => Ok(passed
                 .user
                 .map_or_else(String::new, |user| user.name.to_string())),
-            Err(refusal) => Err(refused(py, &refusal)),
+            Err(refusal) => {
+                let answered = match self.engine.answered(&tables, &refusal) {
+                    When::Now => "now",
+                    When::Late => "late",
+                    When::Never => "never",
+                };
+                let error = refused(py, &refusal);
+                error.value(py).setattr("answered", answered)?;
+                Err(error)
+            }
         }
     }
 

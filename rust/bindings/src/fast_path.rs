@@ -28,6 +28,7 @@ use crate::half_messages::HalfMessages;
 use crate::locked::{Home, LockedFastPath};
 use crate::policy_rows::BrokerRow;
 use crate::pops::Pops;
+use crate::quotas::QuotaRow;
 use crate::reports;
 use crate::request_times::RequestTimes;
 use crate::store::NativeStore;
@@ -104,6 +105,14 @@ impl NativeFastPath {
         let reactors = &self.connections.reactors;
         let started = reactors.start_all(self.fast_path.of_reactors(), busy_poll);
         started.map_err(|error| raised(py, &error))
+    }
+
+    /// The rules of quotas as they are now; all loops share them.
+    fn quotas(&self, py: Python<'_>) -> Vec<QuotaRow> {
+        let now_ms = self.fast_path.clock.elapsed_ms();
+        let quotas = Arc::clone(&self.fast_path.locked().path.connections.quotas);
+        let rows = gil_call(py, Gil::Released, || quotas.rows(now_ms));
+        rows.into_iter().map(QuotaRow::of).collect()
     }
 
     /// How many connections each reactor has.

@@ -47,6 +47,7 @@
 //! | `draft` | a message to append, unpacked from Python's arguments |
 //! | `form` | frames of one kind, many times |
 //! | `parts` | the body of a batch request |
+//! | `quotas` | quotas as they are now |
 //! | `buffer` | memory and descriptors that Python and Rust share |
 //! | `policy_rows` | the broker's policy as Python hands it over: made from the tables of settings |
 //! | `settings` | settings of a store between Python and the engine |
@@ -91,6 +92,7 @@ mod packing;
 mod parts;
 mod policy_rows;
 mod pops;
+mod quotas;
 mod reactors;
 mod received;
 mod records;
@@ -177,6 +179,8 @@ mod _native {
     use crate::parts::{EncodedParts, encode_parts};
     #[pymodule_export]
     use crate::pops::{OrderInfo, Pops, RetryTopic, Revived};
+    #[pymodule_export]
+    use crate::quotas::{QuotaRow, quotas_fault};
     #[pymodule_export]
     use crate::received::ReceivedMessage;
     #[pymodule_export]

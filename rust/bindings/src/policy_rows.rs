@@ -69,6 +69,7 @@ pub(crate) struct BrokerRow {
     pub(crate) note_interval_ms: u64,
     pub(crate) checks_offsets: bool,
     pub(crate) times_requests: bool,
+    pub(crate) quotas: String,
     pub(crate) refuse_sends: Option<String>,
     pub(crate) refuse_sends_code: i32,
     pub(crate) refuse_pulls: Option<String>,

@@ -11,6 +11,7 @@ use mqcore_fast_path::policy::{
     Broker, Group, Members, Perm, Refusal, Registered, Slave, Subscription, Timing, Topic,
     Transactions, Wanted,
 };
+use mqcore_fast_path::quotas::Rules;
 use mqcore_fast_path::sql::Sql;
 use mqcore_record::Host;
 use pyo3::prelude::*;
@@ -77,6 +78,8 @@ impl BrokerRow {
             needs_replica: self.needs_replica,
             timing: self.timing.into(),
             pops: self.pops.into(),
+            // They were read before they were taken: what cannot be read bounds nobody.
+            quotas: Arc::new(Rules::read(&self.quotas).unwrap_or_default()),
             held: HoldLimits {
                 all: self.waits.pulls_max,
                 per_connection: self.waits.pulls_per_connection_max,

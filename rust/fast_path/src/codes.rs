@@ -124,6 +124,8 @@ pub const FILTER_DATA_NOT_EXIST: i32 = 27;
 pub const FILTER_DATA_NOT_LATEST: i32 = 28;
 /// An argument that cannot be (5.x).
 pub const INVALID_PARAMETER: i32 = 29;
+/// Try again a little later: Java's consumers wait 20 ms (5.x).
+pub const FLOW_CONTROL: i32 = 215;
 /// There is no such message (5.x).
 pub const NO_MESSAGE: i32 = 208;
 /// Too many pops are held (5.x).

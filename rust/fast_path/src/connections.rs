@@ -15,6 +15,7 @@ use crate::bounds::{Bounds, ExecutionTime};
 use crate::codes;
 use crate::identity::Identity;
 use crate::output::{Lent, Output};
+use crate::quotas::Quotas;
 use crate::refusals::Refused;
 use crate::request_context::{ConnectionId, RequestContext};
 use crate::stats::Stats;
@@ -107,6 +108,8 @@ pub struct Connections<D: Disk> {
     pub stats: Stats,
     /// What was stored, by topic.
     pub traffic: Traffic,
+    /// How much may be sent and read a second, on all loops.
+    pub quotas: Arc<Quotas>,
     /// How long requests take.
     pub times: RequestTimes,
     /// What all connections together may occupy.
@@ -131,6 +134,7 @@ impl<D: Disk> Connections<D> {
             version: 0,
             stats: Stats::default(),
             traffic: Traffic::default(),
+            quotas: Arc::default(),
             times: RequestTimes::default(),
             bounds: Bounds::default(),
             execution_time: ExecutionTime::default(),
@@ -142,6 +146,7 @@ impl<D: Disk> Connections<D> {
     pub fn beside(&self) -> Self {
         Self {
             all_half_frames_bytes: Arc::clone(&self.all_half_frames_bytes),
+            quotas: Arc::clone(&self.quotas),
             ..Self::new()
         }
     }

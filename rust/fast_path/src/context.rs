@@ -21,6 +21,7 @@ use crate::refusals::{self, Refused};
 use crate::request_context::{ConnectionId, RequestContext};
 use crate::requests::Request;
 use crate::stop::{Processed, Stop};
+use crate::throttling::have_read;
 
 /// The surroundings of a request processor, for the length of one call.
 pub(crate) struct Context<'a, D: Disk, C: Clock> {
@@ -125,6 +126,20 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
             .gate
             .decide(further, &connection.identity, &now_ms, pairs);
         decided.map_err(|refusal| refusals::not_permitted(&refusal))
+    }
+
+    /// Counts what a request was given to read, where there are quotas.
+    #[inline]
+    pub(crate) fn note_read(
+        &self,
+        request_context: &RequestContext,
+        names: (&str, &str),
+        amount: (u64, u64),
+    ) {
+        if !self.policy.broker.quotas.is_empty() {
+            let id = request_context.connection;
+            have_read(self.connections, id, names, amount, self.now_ms);
+        }
     }
 
     /// Whether a connection is open.

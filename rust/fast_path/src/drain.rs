@@ -8,7 +8,7 @@ use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 
 use crate::delivery::answers::refuse_send;
-use crate::fast_path::{FastPath, end_step, unwatch_emptied};
+use crate::fast_path::{FastPath, end_step, run_throttled, unwatch_emptied};
 use crate::holds::News;
 use crate::offset_processor::answer_search;
 use crate::readers::Done;
@@ -34,13 +34,19 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         processors.delivery.answer_durable(&mut cx, others);
         processors.forget_left(CLOSED_WORK);
         self.take_news();
-        let due_ms = if self.lets_go { u64::MAX } else { now_ms };
+        let due_ms = if self.lets_go {
+            self.throttled.let_go();
+            u64::MAX
+        } else {
+            now_ms
+        };
         let (mut cx, processors) = self.split();
         processors.pull.check_queues(&mut cx);
         processors.pull.run_woken(&mut cx);
         let are_pulls_run = processors.pull.run_due(&mut cx, due_ms);
         let are_pops_run = processors.pops.wake(&mut cx, due_ms);
         self.lets_go &= !(are_pulls_run && are_pops_run);
+        run_throttled(self);
         self.run_deferred();
         let (mut cx, processors) = self.split();
         processors.pops.run_later(&mut cx);
@@ -171,6 +177,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         }
         let deferred = (!self.deferred.is_empty()).then(|| self.now_ms + DEFERRED_RETRY_MS);
         let others = self.processors.next_deadline_ms(self.now_ms);
-        [deferred, others].into_iter().flatten().min()
+        [deferred, self.throttled.next_ms(), others]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }

@@ -96,8 +96,10 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         keep(&mut self.connections, id, half, rest)?;
         let now_ms = self.now_ms;
         let is_over = self.connections.execution_time.is_over();
+        let is_guarded = self.gate.is_on();
         if let Some(connection) = self.connections.connection_mut(id) {
-            connection.has_asked |= has_asked;
+            // Whoever has not shown who it is may hold no more than a stranger.
+            connection.has_asked |= has_asked && (!is_guarded || connection.identity.has_passed);
             connection.is_waiting = is_over;
             if connection.half_frame.is_empty() {
                 connection.half_since_ms = None;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mqcore_access::{Access, Actions, Asked, Caller, Refusal, Resource, Tables};
+use mqcore_access::{Access, Actions, Asked, Caller, Refusal, Resource, Tables, When};
 use mqcore_engine::disk::Disk;
 use mqcore_wire::CommandRef;
 
@@ -68,19 +68,26 @@ impl Gate {
         self.tables.is_on()
     }
 
-    /// Lets a request in, or refuses it; whether its user has to be asked for what it does beside its header.
+    /// Lets a request in, or refuses it, and when; whether its user has to be asked for what it does beside
+    /// its header.
     pub(crate) fn admit<D: Disk>(
         &self,
         connections: &mut Connections<D>,
         id: ConnectionId,
         command: &CommandRef<'_>,
         now_ms: &dyn Fn() -> i64,
-    ) -> Result<bool, Refused> {
+    ) -> Result<bool, (Refused, When)> {
         let Some(connection) = connections.connection_mut(id) else {
             return Ok(false);
         };
         let checked = self.check(command, &mut connection.identity, now_ms);
-        checked.map_err(|refusal| refusals::not_permitted(&refusal))
+        checked.map_err(|refusal| {
+            let when = self
+                .access
+                .as_ref()
+                .map(|it| it.answered(&self.tables, &refusal));
+            (refusals::not_permitted(&refusal), when.unwrap_or_default())
+        })
     }
 
     /// Checks a request; whether more pairs are to be asked for.

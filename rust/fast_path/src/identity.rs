@@ -15,6 +15,8 @@ pub struct Identity {
     pub principal: Box<str>,
     /// Who asked last, while access control is on.
     user: Option<Arc<User>>,
+    /// Whether a request of it has passed access control.
+    pub(crate) has_passed: bool,
     /// Whether several users have asked, as behind a proxy or a console.
     has_several: bool,
     /// What that user was allowed lately.
@@ -30,6 +32,7 @@ impl Identity {
             is_tls: false,
             principal: Box::default(),
             user: None,
+            has_passed: false,
             has_several: false,
             allowed: Allowed::default(),
         }
@@ -43,6 +46,7 @@ impl Identity {
             is_tls: self.is_tls,
             principal: self.principal.clone(),
             user: None,
+            has_passed: false,
             has_several: false,
             allowed: Allowed::default(),
         }
@@ -57,6 +61,7 @@ impl Identity {
     /// A user asks.
     #[inline]
     pub(crate) fn asks(&mut self, user: Option<&Arc<User>>) {
+        self.has_passed = true;
         let is_same = match (&self.user, user) {
             (Some(known), Some(user)) => Arc::ptr_eq(known, user),
             (None, None) => true,

@@ -28,6 +28,7 @@
 //! | `context` | what a request processor is given for one call |
 //! | [`readers`] | the threads that read cold records |
 //! | [`pop_run`] | a pop and its run through its queues; its names and handles |
+//! | `throttling` | whether a request goes on, by the quotas of who asks |
 //! | `filtering` | which filter a pull or a pop goes by, and records put through it |
 //! | [`repeats`] | the window of sends that may come again, and the first of two compared |
 //! | `deferred` | requests that wait for the next log file |
@@ -35,6 +36,7 @@
 //! | [`connections`] | connections and the answers to them, in order |
 //! | [`stop`] | why a request is not finished |
 //! | `names` | names of topics with a meaning |
+//! | `throttled` | requests that quotas hold back |
 //! | [`holds`] | held pulls |
 //! | `refusals` | official codes and remarks |
 //! | [`policy`] | what was decided, as tables |
@@ -54,6 +56,7 @@
 //! | [`exposition`] | rows of figures as Prometheus's text |
 //! | [`traffic`] | what was stored by topic and kind of message, and given back |
 //! | [`times`] | how long requests take, by stage, and the slowest of them |
+//! | [`quotas`] | how much users, topics and groups may send and read a second |
 //! | [`request_context`] | who asked |
 //! | [`identity`] | who is on a connection |
 //! | [`codes`] | the numbers of requests and of answers |
@@ -99,6 +102,7 @@ pub mod pop_run;
 mod processors;
 mod properties;
 mod pull;
+pub mod quotas;
 pub mod readers;
 mod recall;
 mod refusals;
@@ -114,6 +118,8 @@ pub mod stats;
 pub mod stop;
 #[cfg(test)]
 mod tests;
+mod throttled;
+mod throttling;
 pub mod timers;
 pub mod times;
 pub mod traffic;

@@ -16,6 +16,7 @@ pub fn of_loop<D: Disk, C: Clock>(path: &FastPath<D, C>) -> Vec<(&'static str, u
         ("pops_held", processors.pops.held() as u64),
         ("parked", processors.delivery.parked() as u64),
         ("deferred", path.deferred.len() as u64),
+        ("throttled", path.throttled.len() as u64),
         ("filtered_waiting", processors.pull.filtered() as u64),
         ("queued_bytes", connections.queued_bytes() as u64),
         ("pinned_bytes", connections.pinned_bytes() as u64),

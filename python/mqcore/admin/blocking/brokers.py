@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from mqcore.admin import brokers as asynchronous
 from mqcore.admin.broker_settings import BrokerSetting
+from mqcore.admin.limits import BrokerLimits
 from mqcore.admin.results import (
     ClusterInfo,
     Connected,
@@ -104,6 +105,14 @@ class Brokers:
     def delete_expired(self, address: str) -> None:
         """Lets a broker remove the log files that it need not keep any longer (329)."""
         self._thread.run(lambda: self._core.delete_expired(address))
+
+    def limits(self, address: str) -> BrokerLimits:
+        """Returns the limits of a broker of mqcore that are at work, and whom they hold back.
+
+        Raises:
+            ResponseError: The broker does not know the request: it is none of mqcore.
+        """
+        return self._thread.run(lambda: self._core.limits(address))
 
     def slow_requests(self, address: str, *, after: int = 0, limit: int = 100) -> SlowRequests:
         """Returns the slowest requests of a broker of mqcore in the last 16 minutes.

@@ -3,6 +3,7 @@
 from mqcore.audit import AuditRequests, recorded
 from mqcore.broker.access_changes import AccessChanges
 from mqcore.broker.access_pairs import StoredPairs
+from mqcore.broker.admin_pace import paced
 from mqcore.broker.audit_looks import audit_looks
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.membership_changes import MembershipChanges
@@ -17,6 +18,7 @@ from mqcore.broker.processors.given_up import GivenUp
 from mqcore.broker.processors.group_admin import GroupAdmin
 from mqcore.broker.processors.guard import guarded
 from mqcore.broker.processors.inside import Inside
+from mqcore.broker.processors.limits import LimitsReport
 from mqcore.broker.processors.maintenance import Maintenance
 from mqcore.broker.processors.messages import Messages
 from mqcore.broker.processors.mounted import refused_when_mounted
@@ -37,6 +39,7 @@ from mqcore.broker.static_requests import StaticRequests
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.native import native_request_codes
 from mqcore.remoting import AnsweredBy, Dispatcher, Handler, check_handlers, check_native, code_name
+from mqcore.remoting.audited_requests import AUDITED
 
 __all__ = ["dispatcher_of", "serve_succession"]
 
@@ -95,10 +98,20 @@ def dispatcher_of(
         return guarded(recorded(code, handler, state.trail, looks), state)
 
     served = {
-        code: audited(code, authorized(code, _refused_by_role(code, handler, state), state, stored))
+        code: audited(
+            code,
+            _paced(
+                code,
+                authorized(code, _refused_by_role(code, handler, state), state, stored),
+                state,
+            ),
+        )
         for code, handler in handlers.items()
     }
-    own = (replication, SlowRequests(state), Snapshots(state, persistence), Inside(state), access)
+    own = (
+        *(replication, SlowRequests(state), Snapshots(state, persistence), Inside(state), access),
+        LimitsReport(state),
+    )
     for each in own:
         for code, handler in each.own_handlers().items():
             served[code] = audited(code, handler)
@@ -118,6 +131,12 @@ def serve_succession(
     for code, handler in Succession(state, persistence).handlers().items():
         dispatcher.on(code, guarded(recorded(code, handler, state.trail, looks), state))
     passing_on.join(dispatcher)
+
+
+def _paced(code: int, handler: Handler, state: BrokerState) -> Handler:
+    if code not in AUDITED:
+        return handler
+    return paced(handler, state.admin_pace, lambda: state.settings.admin_changes_per_second)
 
 
 def _refused_by_role(code: int, handler: Handler, state: BrokerState) -> Handler:

@@ -9,13 +9,14 @@ from mqcore.console.history import Series
 from mqcore.console.kinds import is_system_group
 from mqcore.console.pages.broker_drain import drain_tab
 from mqcore.console.pages.broker_inside import memory_tab, settings_tab, store_tab
+from mqcore.console.pages.broker_limits import limits_tab
 from mqcore.console.pages.broker_slow import slow_tab
 from mqcore.console.views import Asked, InputError, View, url
 from mqcore.model.reading import first_number
 
 __all__ = ["broker", "broker_of", "brokers"]
 
-TABS: Final = ("figures", "configuration", "memory", "store", "slow", "clients", "drain")
+TABS: Final = ("figures", "configuration", "memory", "store", "slow", "limits", "clients", "drain")
 # Figures of one kind together, by how their names begin.
 _GROUPS: Final = (
     ("Messages", ("put", "get", "msg")),
@@ -112,6 +113,8 @@ async def broker(asked: Asked) -> View:
         data |= await drain_tab(asked, at)
     elif tab == "slow":
         data |= await slow_tab(asked, at)
+    elif tab == "limits":
+        data |= await limits_tab(asked, at)
     elif tab == "store":
         data |= await store_tab(asked, at, runtime or {})
     elif tab == "clients":

@@ -1,6 +1,8 @@
 //! The dispatcher: connections, which request processor executes a request, and what waits for the next
 //! log file or for Python. Knows no request's meaning.
 
+mod held_back;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use mqcore_engine::timer::Wheel;
 use mqcore_record::Host;
 use mqcore_wire::{Command, CommandRef};
 
+pub(crate) use self::held_back::run_throttled;
+use self::held_back::{is_held_back, refuse_when};
 use crate::bits::BitRow;
 use crate::codes;
 use crate::connections::Connections;
@@ -33,6 +37,8 @@ use crate::request_context::{ConnectionId, is_answered};
 use crate::requests::Request;
 use crate::shared_state::SharedState;
 use crate::stop::{Escalation, How, Processed, Stop};
+use crate::throttled::Throttled;
+use crate::throttling::other_rights;
 use crate::transactions::check::Checked;
 
 /// A request for Python.
@@ -78,10 +84,12 @@ pub struct FastPath<D: Disk, C: Clock> {
     pub(crate) processors: Processors<D>,
     pub(crate) readers: Readers<D, C>,
     pub(crate) filters: MessageFilters,
-    gate: Gate,
+    pub(crate) gate: Gate,
     escalated: Vec<Escalated>,
     pub(crate) now_ms: u64,
     pub(crate) deferred: DeferredQueue,
+    /// What quotas hold back.
+    pub(crate) throttled: Throttled,
     /// What was read and is not answered yet.
     pub(crate) done: VecDeque<Done<D>>,
     /// Whether queues have news that were not taken.
@@ -132,6 +140,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             escalated: Vec::new(),
             now_ms: 0,
             deferred: DeferredQueue::default(),
+            throttled: Throttled::default(),
             done: VecDeque::new(),
             has_more_news: false,
             lets_go: false,
@@ -165,6 +174,11 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.processors.pull.holds.set_limits(broker.held);
         // Who waits here looks for the next master.
         self.lets_go |= broker.passes_on && !self.policy.broker.passes_on;
+        if self.policy.broker.quotas != broker.quotas {
+            self.connections.quotas.decide(&broker.quotas);
+            // Whoever waits by the former rules has waited enough.
+            self.throttled.let_go();
+        }
         self.policy.broker = Arc::new(broker);
         for shard in self.shared.pops.all() {
             shard.with(|merge| merge.decide(&self.store, &self.policy));
@@ -227,9 +241,11 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// Takes the tables of access control in force; what is held for users whose rights they change is let
     /// go, and their clients ask again.
     pub(crate) fn renew_access(&mut self) {
-        for id in self.gate.renewed(&self.connections) {
-            self.processors.release(id);
+        let changed = self.gate.renewed(&self.connections);
+        for id in &changed {
+            self.processors.release(*id);
         }
+        self.throttled.refuse(&changed, other_rights);
     }
 
     pub(crate) fn execute_frame(&mut self, id: ConnectionId, command: &CommandRef<'_>) {
@@ -245,10 +261,11 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             let now_ms = || self.store.wall_ms();
             match self.gate.admit(&mut self.connections, id, command, &now_ms) {
                 Ok(has_further) => request.has_further = has_further,
-                Err(refused) => {
-                    return self.connections.refuse(&request.request_context, &refused);
-                }
+                Err((refused, when)) => return refuse_when(self, &request, refused, when),
             }
+        }
+        if !self.policy.broker.quotas.is_empty() && is_held_back(self, &request, command) {
+            return;
         }
         match self.run(&request, How::ByPolicy) {
             Ok(()) => {}
@@ -423,7 +440,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// Answers that the next drain could give, at the most.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.processors.waiting() + self.deferred.len()
+        self.processors.waiting() + self.deferred.len() + self.throttled.len()
     }
 }
 

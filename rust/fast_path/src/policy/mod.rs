@@ -16,6 +16,7 @@ pub use self::slave::Slave;
 use crate::bits::GroupBits;
 use crate::held::HoldLimits;
 use crate::parked::ParkLimits;
+use crate::quotas::Rules;
 use crate::sql::{Meter, Sql};
 
 /// Permission bit: consumers may read.
@@ -367,6 +368,8 @@ pub struct Broker {
     pub timing: Timing,
     /// Pops.
     pub pops: PopRules,
+    /// How much users, topics and groups may send and read (`mqcoreQuotas`).
+    pub quotas: Arc<Rules>,
     /// How many pulls may be held.
     pub held: HoldLimits,
     /// How many sends may wait for their watermark.
@@ -406,6 +409,7 @@ impl Default for Broker {
             needs_replica: false,
             timing: Timing::default(),
             pops: PopRules::default(),
+            quotas: Arc::default(),
             held: HoldLimits::default(),
             parked: ParkLimits::default(),
             filters_properties: false,

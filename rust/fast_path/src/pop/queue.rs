@@ -249,6 +249,11 @@ impl QueuePop<'_> {
         stats.pulled_bytes += got.bytes;
         let (group, messages) = (&run.pop.group, offsets.len() as u64);
         self.gets.add(group, &read.topic, messages, got.bytes);
+        cx.note_read(
+            &run.pop.request_context,
+            (group, &run.pop.topic),
+            (messages, got.bytes),
+        );
         let names_retry = cx.policy.broker.pops.names_retry_topic;
         for (record, offset) in got.records.into_iter().zip(offsets) {
             let own = (step.source != Source::Normal && !names_retry)

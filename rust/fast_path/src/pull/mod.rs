@@ -307,6 +307,7 @@ impl PullProcessor {
         let queue = (&*pull.group, &*pull.topic, pull.queue_id);
         let us = cx.connections.times.now_us().saturating_sub(pull.begun_us);
         self.gets.pulled(queue, (messages, bytes), (given, us));
+        cx.note_read(&pull.request_context, (queue.0, queue.1), (messages, bytes));
         let head = ResponseHead {
             code: reply.code,
             remark: Some(got.status.name()),

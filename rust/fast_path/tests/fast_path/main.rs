@@ -23,6 +23,7 @@ mod popping;
 mod pops;
 mod pops_model;
 mod pulls;
+mod quotas;
 mod repeat_shards;
 mod repeats;
 mod rolls;

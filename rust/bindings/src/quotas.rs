@@ -1,0 +1,49 @@
+//! Quotas as they are now, for reports. No logic.
+
+use mqcore_fast_path::quotas::{Row, Rules};
+use pyo3::prelude::*;
+
+use crate::frozen::frozen;
+
+frozen! {
+    /// A rule of `mqcoreQuotas` as it is now.
+    QuotaRow {
+        /// Whose, as it is written: `topic:orders*`.
+        rule: String,
+        /// Messages that may be sent a second, bytes sent, messages read, bytes read; 0 for no bound.
+        rates: [u64; 4],
+        /// Requests that were held back.
+        held: u64,
+        /// For how long in all, ms.
+        held_ms: u64,
+        /// Requests that were refused.
+        refused: u64,
+        /// Requests that are held back now.
+        waiting: u64,
+        /// Names that use it now.
+        names: usize,
+        /// Those that owe most, each with the time until it owes nothing, ms.
+        owing: Vec<(String, u64)>,
+    }
+}
+
+impl QuotaRow {
+    pub(crate) fn of(row: Row) -> Self {
+        Self {
+            rule: row.rule.to_string(),
+            rates: row.rates,
+            held: row.counts.held,
+            held_ms: row.counts.held_ms,
+            refused: row.counts.refused,
+            waiting: row.counts.waiting,
+            names: row.names,
+            owing: row.owing,
+        }
+    }
+}
+
+/// What is wrong with the rules of quotas: none where they can be read.
+#[pyfunction]
+pub(crate) fn quotas_fault(text: &str) -> Option<String> {
+    Rules::read(text).err()
+}
