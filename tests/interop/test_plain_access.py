@@ -41,7 +41,7 @@ accounts:
   secretKey: admin-secret
   admin: true
 """
-# Told apart by what is printed: {b} is the broker's address, {f} a file of its.
+# {b} is the broker's address, {f} a file of its.
 LINES = (
     "updateAclConfig -b {b} -a made1234 -s secret12 -t orders=PUB|SUB,u=SUB -g g1=DENY -m false",
     "updateAclConfig -b {b} -a made1234 -s secret12 -i PUB -u SUB -w 10.1.2.*",
@@ -123,7 +123,7 @@ def test_mqadmin_of_4_9_prints_the_same_and_leaves_the_same_file(
 
 
 def refusals(driver: Driver, servers: Servers) -> list[str]:
-    """Returns what clients are told who may not."""
+    """Returns what is answered to clients who may not."""
     namesrv, found = servers.namesrv.address, []
     for name, keys, topic in (
         ("denied", ("producer1", "12345678"), "denied"),
@@ -145,7 +145,7 @@ def refusals(driver: Driver, servers: Servers) -> list[str]:
 def test_clients_of_4_9_with_keys_of_the_file_are_served_and_refused_alike(
     official_49: Official, tmp_path: Path
 ) -> None:
-    told = []
+    answers = []
     with tool_of(official_49.version) as driver:
         for software in (OURS, official_software(official_49.version)):
             with serving_files(software, tmp_path / software.name.split()[0]) as servers:
@@ -159,6 +159,6 @@ def test_clients_of_4_9_with_keys_of_the_file_are_served_and_refused_alike(
                 assert {item["status"] for item in sent} == {"SEND_OK"}
                 assert len(driver.got("c", 10)) == 10
                 driver.close("p", "c")
-                told.append(refusals(driver, servers))
-    assert told[0] == told[1]
-    assert told[0][0] == "denied: No default permission for topic:denied"
+                answers.append(refusals(driver, servers))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == "denied: No default permission for topic:denied"

@@ -151,7 +151,7 @@ class BrokerState:
         Raises:
             TlsError: Certificates of outgoing connections cannot be used.
             ConfigurationError: Credentials of the broker itself cannot be read, or files of access
-                control of 4.x are asked for and nothing says where.
+                control of 4.x are asked for and no directory is set.
         """
         boot_ms = now_ms()
         fresh = DataVersion(counter=0, timestamp_ms=boot_ms)

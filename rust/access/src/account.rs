@@ -60,7 +60,7 @@ pub struct Account {
 
 /// What is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Decision {
     /// It may.
     Allowed,
     /// An administrator may.
@@ -109,20 +109,20 @@ impl Account {
         resource: &Resource<'_>,
         actions: Actions,
         like_official: bool,
-    ) -> Verdict {
+    ) -> Decision {
         let is_looked_at = LOOKED_AT.contains(&code);
         if self.is_full_admin() {
-            return Verdict::Allowed;
+            return Decision::Allowed;
         }
         if like_official && !is_looked_at {
             return if OF_ADMINS.contains(&code) && !self.is_admin {
-                Verdict::NeedsAdmin
+                Decision::NeedsAdmin
             } else {
-                Verdict::Allowed
+                Decision::Allowed
             };
         }
         if !is_looked_at && actions.has_any(READS) {
-            return Verdict::Allowed;
+            return Decision::Allowed;
         }
         let own = match resource.kind {
             Kind::Topic if actions.has_any(USES) => {
@@ -133,16 +133,16 @@ impl Account {
                 let own = self.groups.get(resource.name).copied();
                 own.unwrap_or(self.default.1)
             }
-            _ if self.is_admin => return Verdict::Allowed,
-            _ => return Verdict::NeedsAdmin,
+            _ if self.is_admin => return Decision::Allowed,
+            _ => return Decision::NeedsAdmin,
         };
         let is_trace = resource.kind == Kind::Topic
             && resource.name == TRACE_TOPIC
             && actions.has_any(Actions::PUB);
         if is_trace || own.has_any(Actions(actions.0 & USES.0)) {
-            Verdict::Allowed
+            Decision::Allowed
         } else {
-            Verdict::NoPermission
+            Decision::NoPermission
         }
     }
 }
@@ -177,24 +177,28 @@ mod tests {
     fn permissions_of_topics_and_groups_decide_and_defaults_for_the_rest() {
         let app = account(false, &[("t", Actions::PUB), ("d", NONE)]);
         let decides = |resource, actions| app.decides(310, &resource, actions, false);
-        assert_eq!(decides(topic("t"), Actions::PUB), Verdict::Allowed);
-        assert_eq!(decides(topic("t"), Actions::SUB), Verdict::NoPermission);
-        assert_eq!(decides(topic("d"), Actions::PUB), Verdict::NoPermission);
-        assert_eq!(decides(topic("u"), Actions::PUB), Verdict::NoPermission);
+        assert_eq!(decides(topic("t"), Actions::PUB), Decision::Allowed);
+        assert_eq!(decides(topic("t"), Actions::SUB), Decision::NoPermission);
+        assert_eq!(decides(topic("d"), Actions::PUB), Decision::NoPermission);
+        assert_eq!(decides(topic("u"), Actions::PUB), Decision::NoPermission);
         assert_eq!(
             decides(Resource::group("g"), Actions::SUB),
-            Verdict::Allowed
+            Decision::Allowed
         );
         let trace = topic(TRACE_TOPIC);
-        assert_eq!(decides(trace, Actions::PUB), Verdict::Allowed);
-        assert_eq!(decides(trace, Actions::SUB), Verdict::NoPermission);
+        assert_eq!(decides(trace, Actions::PUB), Decision::Allowed);
+        assert_eq!(decides(trace, Actions::SUB), Decision::NoPermission);
     }
 
     #[test]
     fn what_4_9_does_not_look_at_is_read_by_all_used_by_permission_and_changed_by_administrators() {
         let app = account(false, &[("t", Actions::SUB)]);
         let get = Actions::SUB.and(Actions::GET);
-        let (yes, admin, no) = (Verdict::Allowed, Verdict::NeedsAdmin, Verdict::NoPermission);
+        let (yes, admin, no) = (
+            Decision::Allowed,
+            Decision::NeedsAdmin,
+            Decision::NoPermission,
+        );
         let check = |code, name, actions, closed, open| {
             let resource = match name {
                 "" => Resource {
@@ -225,12 +229,12 @@ mod tests {
         let bound = account(true, &[("t", Actions::PUB)]);
         let decides =
             |of: &Account, code, name, actions| of.decides(code, &topic(name), actions, false);
-        assert_eq!(decides(&full, 310, "u", Actions::PUB), Verdict::Allowed);
+        assert_eq!(decides(&full, 310, "u", Actions::PUB), Decision::Allowed);
         assert_eq!(
             decides(&bound, 310, "u", Actions::PUB),
-            Verdict::NoPermission
+            Decision::NoPermission
         );
-        assert_eq!(decides(&bound, 310, "t", Actions::PUB), Verdict::Allowed);
-        assert_eq!(decides(&bound, 17, "u", Actions::CREATE), Verdict::Allowed);
+        assert_eq!(decides(&bound, 310, "t", Actions::PUB), Decision::Allowed);
+        assert_eq!(decides(&bound, 17, "u", Actions::CREATE), Decision::Allowed);
     }
 }

@@ -160,7 +160,7 @@ fn v6_range(text: &str) -> Result<Option<(u128, u128)>, &'static str> {
     }
     let (before, last) = text.rsplit_once(':').ok_or(NO_ADDRESS)?;
     let has_minus = text.contains('-');
-    // The range, and what is before it; a `*` behind it says the same as nothing.
+    // The range, and what is before it; a `*` behind it changes nothing.
     let (head, range) = match (has_star, has_minus) {
         (true, true) => before.rsplit_once(':').ok_or(NO_ADDRESS)?,
         _ => (before, last),
@@ -192,7 +192,7 @@ fn v6_range(text: &str) -> Result<Option<(u128, u128)>, &'static str> {
     Ok(is_address.then(|| (ip(ends.0), ip(ends.1))))
 }
 
-/// The parts of the beginning of an address; `::` stands for as many zeros as are missing to `parts_max`
+/// The parts of the beginning of an address; `::` is as many zeros as are missing to `parts_max`
 /// (`AclUtils.expandIP`).
 fn expanded(head: &str, parts_max: usize) -> Vec<String> {
     let colons = head.matches(':').count();
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_let_in_is_what_the_official_classes_let_in() {
-        // Made by the classes of 4.9.7: `tests/access/address_patterns.txt` says how.
+        // Made by the classes of 4.9.7: `tests/access/address_patterns.txt` has how.
         let mut count = 0;
         for line in include_str!("../tests/access/address_patterns.txt").lines() {
             if line.starts_with('#') {

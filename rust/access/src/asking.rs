@@ -1,7 +1,7 @@
 //! A request while it is decided on: who asks, what about, and the refusal where it may not. Knows no
 //! signature.
 
-use crate::account::{Account, Verdict};
+use crate::account::{Account, Decision};
 use crate::refusals::{Reason, Refusal, Refusals, kept_text};
 use crate::resource::{Actions, Resource};
 use crate::source::Source;
@@ -70,9 +70,9 @@ impl Asking<'_> {
     ) -> Result<(), Refusal> {
         let like_official = self.tables.settings.is_like_official;
         let reason = match account.decides(self.code, resource, actions, like_official) {
-            Verdict::Allowed => return Ok(()),
-            Verdict::NeedsAdmin => Reason::NeedsAdmin,
-            Verdict::NoPermission => Reason::NoPermission,
+            Decision::Allowed => return Ok(()),
+            Decision::NeedsAdmin => Reason::NeedsAdmin,
+            Decision::NoPermission => Reason::NoPermission,
         };
         self.refuse(name, Some((resource, actions)), reason)
     }

@@ -1,6 +1,6 @@
 //! What a decision rests on, for whoever asks why. Decides as a check does; keeps nothing.
 
-use crate::account::Verdict;
+use crate::account::Decision;
 use crate::policies::Matched;
 use crate::resource::{Actions, Resource};
 use crate::source::Source;
@@ -40,7 +40,7 @@ impl<'a> Explained<'a> {
         };
         if let Some(account) = &user.account {
             let is_allowed =
-                account.decides(ANY_CODE, &resource, actions, false) == Verdict::Allowed;
+                account.decides(ANY_CODE, &resource, actions, false) == Decision::Allowed;
             let why = if is_allowed {
                 "its account of 4.x allows it"
             } else {

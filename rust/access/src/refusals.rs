@@ -10,6 +10,10 @@ use crate::resource::{Actions, Kind, shown};
 /// Refusals that wait to be taken: a flood of them is counted, not kept. Some 300 bytes each, so 1.2 MB.
 pub const REFUSALS_MAX: usize = 4_096;
 
+/// Codes of answers (`ResponseCode`).
+const SYSTEM_ERROR: i32 = 1;
+const NO_PERMISSION: i32 = 16;
+
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -62,6 +66,16 @@ impl Reason {
             Self::AccountSignature => "account signature",
             Self::NeedsAdmin => "needs admin",
             Self::NoPermission => "no permission",
+        }
+    }
+
+    /// The code of the answer.
+    #[must_use]
+    pub const fn code(self) -> i32 {
+        if self.is_plain() {
+            SYSTEM_ERROR
+        } else {
+            NO_PERMISSION
         }
     }
 

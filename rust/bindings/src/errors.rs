@@ -6,7 +6,6 @@ use mqcore_access::Refusal;
 use mqcore_engine::error::Error;
 use mqcore_engine::relaxed_json::JsonError;
 use mqcore_engine::status::PutStatus;
-use mqcore_fast_path::codes;
 use mqcore_packing::RowError;
 use mqcore_record::RecordError;
 use mqcore_wire::WireError;
@@ -67,12 +66,7 @@ pub(crate) fn of_bytes(py: Python<'_>, error: &WireError) -> PyErr {
 
 /// The exception for a request that access control refuses.
 pub(crate) fn refused(py: Python<'_>, refusal: &Refusal) -> PyErr {
-    let code = if refusal.reason.is_plain() {
-        codes::SYSTEM_ERROR
-    } else {
-        codes::NO_PERMISSION
-    };
-    let facts = vec![("code", number(code))];
+    let facts = vec![("code", number(refusal.reason.code()))];
     made(py, OF_REFUSALS, "RefusedError", &refusal.to_string(), facts)
 }
 

@@ -56,10 +56,7 @@ pub(crate) fn decided(refusal: &policy::Refusal) -> Refused {
 
 /// Access control refuses.
 pub(crate) fn not_permitted(refusal: &Refusal) -> Refused {
-    if refusal.reason.is_plain() {
-        return error(refusal.to_string());
-    }
-    forbidden(refusal.to_string())
+    refused(refusal.reason.code(), refusal.to_string())
 }
 
 /// A header field that is missing or of another type.
