@@ -205,7 +205,7 @@ def newcomer(it: Alone) -> Iterator[Callable[[], bool]]:
 
         def is_stored() -> bool:
             with contextlib.suppress(MQError):
-                return producer.send(Message("Newcomers", b"new")).is_ok
+                return producer.send(Message(TOPIC, b"new")).is_ok
             return False
 
         yield is_stored

@@ -19,14 +19,13 @@ from typing import Protocol
 from faults.alone import Alone, LacksError, alone
 from faults.beside import beside
 from faults.clients import Clients
-from faults.copied import copied, elected
+from faults.copied import Elected, copied, elected
 from faults.figures import Figures
 from faults.group import TOPIC
 from faults.history import History, Outcome, Queue, Read, Replica, Send
 from faults.list import Fault, Who
 from faults.load import Load
 from interop.install import JavaMissingError, need_java
-from mqcore.remoting import Client
 
 # Messages that are acknowledged before and behind the harm of a round.
 _CALM = 40
@@ -130,12 +129,9 @@ def _one_round(
     number: int,
     dice: random.Random,
 ) -> None:
-    async def find(_: Client) -> str:
-        return it.address
-
-    finds = find if fault.who in (Who.THREE, Who.THREE_OF_THREE) else None
+    find = it.trio.find_master if isinstance(it, Elected) else None
     with (
-        Load(it.address, f"{number:02x}", find=finds, pause_s=_PAUSE_S) as load,
+        Load(it.address, f"{number:02x}", find=find, pause_s=_PAUSE_S) as load,
         Clients(it.namesrv, f"c{number:02x}") as clients,
     ):
         load.wait_for(_CALM, Outcome.ACKNOWLEDGED)
