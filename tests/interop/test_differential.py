@@ -13,7 +13,7 @@ from sampling import seed_of
 pytestmark = pytest.mark.java
 
 # What a run of `make test` has of some three thousand.
-_SAMPLE = 500
+_SAMPLE = 300
 _KEYS = {"brokerName": "b", "brokerClusterName": "c", "autoCreateTopicEnable": "false"}
 
 
