@@ -328,8 +328,7 @@ class ConfigPersistence:
     async def take_offsets_back(self) -> None:
         """Has in memory what an open would read: offsets that rest on what may be cut go back.
 
-        For a member that follows with its store open. What is confirmed is written first and stays;
-        the groups of the others go on where the file has them, and get messages again.
+        What is confirmed is written first and stays; other groups go on where the file has them.
 
         Raises:
             StoreError: The log or the file cannot be written, or the file cannot be read.
