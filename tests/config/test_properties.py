@@ -50,3 +50,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigFileError) as caught:
         read_properties(tmp_path / "none.conf")
     assert caught.value.path == str(tmp_path / "none.conf")
+
+
+def test_a_text_that_is_longer_than_any_configuration_is_refused() -> None:
+    fits = "a=" + "x" * ((1 << 20) - 2)
+    assert len(parse_properties(fits)["a"]) == (1 << 20) - 2
+    with pytest.raises(ConfigFileError, match="at most 1048576"):
+        parse_properties(fits + "x")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from mqcore.errors import ConfigFileError
 
+# All settings with their values are a hundredth of it; sixteen MiB of a request took seconds.
+_CHARS_MAX = 1 << 20
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 # No text has any of these: line ends, tabs and form feeds are the only controls in one.
@@ -55,8 +57,10 @@ def parse_properties(text: str, path: str | Path = "text") -> dict[str, str]:
         path: What to call it in an error.
 
     Raises:
-        ConfigFileError: It holds a bad escape.
+        ConfigFileError: It holds a bad escape, or is longer than any configuration is.
     """
+    if len(text) > _CHARS_MAX:
+        raise _refused(Path(path), 0, f"{len(text)} characters, at most {_CHARS_MAX}")
     found = {}
     for number, line in _logical_lines(text):
         key, value = _split(line)
