@@ -17,6 +17,8 @@ use crate::units::round_up;
 pub(super) const SECTOR_BYTES: u64 = 512;
 /// What a writer's copy makes visible at once: so many bytes before a border are zeros at the least.
 const WORD: [u8; 8] = [0; 8];
+/// So many bytes at the beginning of a time are zeros, for the next ten thousand years.
+const TIME_ZEROS: usize = 2;
 
 /// Whether power loss took a host, or the store time, of the record that lies at `physical_offset` and
 /// begins with `bytes`.
@@ -34,22 +36,31 @@ pub(super) fn is_head_torn(record: &RecordView<'_>, bytes: &[u8], physical_offse
 }
 
 /// No client has an address that begins with zeros. An IPv6 address may, but not together with the end of the
-/// time before it, where that is none of 1970.
+/// time before it, where that is none of 1970. No client has port 0: a border right behind the port shows by
+/// it, and so do those in the time behind it whose bytes are zeros anyway.
 fn is_born_host_torn(record: &RecordView<'_>, (border, is_word_lost): (usize, bool)) -> bool {
+    let time_at = time_at(record);
     let last = match record.born_host {
-        Host::V4 { .. } => STORE_TIMESTAMP_AT,
+        Host::V4 { .. } => time_at,
         Host::V6 { .. } if record.born_timestamp_ms != 0 => BORN_HOST_AT + 4,
         Host::V6 { .. } => BORN_HOST_AT,
     };
-    is_word_lost && (BORN_HOST_AT + 1..=last).contains(&border)
+    let is_host_lost = (BORN_HOST_AT + 1..=last).contains(&border);
+    let is_port_lost = (time_at..=time_at + TIME_ZEROS).contains(&border);
+    is_word_lost && (is_host_lost || is_port_lost)
+}
+
+/// Where the store time is.
+fn time_at(record: &RecordView<'_>) -> usize {
+    match record.born_host {
+        Host::V4 { .. } => STORE_TIMESTAMP_AT,
+        Host::V6 { .. } => STORE_TIMESTAMP_AT_BORN_V6,
+    }
 }
 
 /// A border right behind the store time shows by it, a later one by a host without a port.
 fn is_stored_torn(record: &RecordView<'_>, (border, is_word_lost): (usize, bool)) -> bool {
-    let time_at = match record.born_host {
-        Host::V4 { .. } => STORE_TIMESTAMP_AT,
-        Host::V6 { .. } => STORE_TIMESTAMP_AT_BORN_V6,
-    };
+    let time_at = time_at(record);
     let port_at = time_at + 8 + record.store_host.address().len();
     if border >= port_at + 4 {
         let head_end = port_at + 4 + BODY_LEN_AT + 4 - RECONSUME_TIMES_AT;
@@ -60,7 +71,7 @@ fn is_stored_torn(record: &RecordView<'_>, (border, is_word_lost): (usize, bool)
         Host::V4 { .. } => port_at + 3,
         Host::V6 { .. } => time_at + 8 + 2,
     };
-    is_word_lost && (time_at + 3..=last).contains(&border)
+    is_word_lost && (time_at + TIME_ZEROS + 1..=last).contains(&border)
 }
 
 #[cfg(test)]
@@ -108,10 +119,17 @@ mod tests {
     fn a_host_that_was_lost_before_a_border_is_missed() {
         let bytes = record(V4, NOW_MS);
         for border in BORN_HOST_AT + 1..STORE_HOST_AT + 8 {
-            // Before that no byte of a time shows that it was lost.
-            if (STORE_TIMESTAMP_AT + 1..STORE_TIMESTAMP_AT + 3).contains(&border) {
-                continue;
-            }
+            let mut torn = bytes.clone();
+            torn[border - WORD.len()..border].fill(0);
+            assert!(is_torn(&torn, border), "{border}");
+        }
+    }
+
+    #[test]
+    fn a_port_of_a_long_address_that_was_lost_is_missed() {
+        let bytes = record(LOCAL_V6, NOW_MS);
+        for behind in 0..=TIME_ZEROS {
+            let border = STORE_TIMESTAMP_AT_BORN_V6 + behind;
             let mut torn = bytes.clone();
             torn[border - WORD.len()..border].fill(0);
             assert!(is_torn(&torn, border), "{border}");
