@@ -1,5 +1,7 @@
 """The answers to what is not hot, one family of requests per file."""
 
+from collections.abc import Iterable, Mapping
+
 from mqcore.audit import AuditRequests, recorded
 from mqcore.broker.access_changes import AccessChanges
 from mqcore.broker.access_pairs import StoredPairs
@@ -63,11 +65,10 @@ def dispatcher_of(
     Raises:
         RuntimeError: What is served differs from the table of request codes.
     """
-    handlers: dict[int, Handler] = {}
     replication = Replication(state)
     access = AccessAdmin(state, AccessChanges(state, persistence))
     stored = StoredPairs(state)
-    for family in (
+    families = (
         access,
         Assignments(state, persistence, queues),
         Clients(state, persistence, membership),
@@ -86,12 +87,8 @@ def dispatcher_of(
         TopicAdmin(state, persistence),
         Replies(state),
         replication,
-    ):
-        for code, handler in family.handlers().items():
-            if handlers.setdefault(code, handler) is not handler:
-                raise RuntimeError(f"{code_name(code)} has two handlers")
-    check_native(native_request_codes())
-    check_handlers(AnsweredBy.BROKER, handlers)
+    )
+    handlers = _handlers_of(family.handlers() for family in families)
     looks = audit_looks(state)
 
     def audited(code: int, handler: Handler) -> Handler:
@@ -131,6 +128,18 @@ def serve_succession(
     for code, handler in Succession(state, persistence).handlers().items():
         dispatcher.on(code, guarded(recorded(code, handler, state.trail, looks), state))
     passing_on.join(dispatcher)
+
+
+def _handlers_of(families: Iterable[Mapping[int, Handler]]) -> dict[int, Handler]:
+    """Returns who answers what officials ask for, checked against the table of request codes."""
+    handlers: dict[int, Handler] = {}
+    for family in families:
+        for code, handler in family.items():
+            if handlers.setdefault(code, handler) is not handler:
+                raise RuntimeError(f"{code_name(code)} has two handlers")
+    check_native(native_request_codes())
+    check_handlers(AnsweredBy.BROKER, handlers)
+    return handlers
 
 
 def _paced(code: int, handler: Handler, state: BrokerState) -> Handler:

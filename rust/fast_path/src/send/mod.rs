@@ -471,9 +471,8 @@ fn retry_of<D: Disk, C: Clock>(
 
 /// The messages of a batch, each with what is stored as its properties: its own and the batch's.
 ///
-/// Clients of 5.x give the batch a key too. A message that has one keeps it: up to 5.3.3 an
-/// official broker lets the batch's win, so that all of them come to consumers as one and the
-/// same; later ones leave the batch's properties away.
+/// Clients of 5.x give the batch a key too. A message that has one keeps it: up to 5.3.3 an official broker lets
+/// the batch's win, so that all come to consumers as one and the same; later ones leave the batch's away.
 fn parts_of_batch<'a, D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
     stamp: &Stamp,
