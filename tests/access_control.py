@@ -19,6 +19,8 @@ ON = {
     "authenticationEnabled": "true",
     "authorizationEnabled": "true",
     "initAuthenticationUser": '{"username":"root","password":"root-secret"}',
+    # Tests send wrong signatures by the hundred: `tests/access/test_limits.py` is about these.
+    "mqcoreFailedSignaturesPerMinute": "0",
 }
 REFUSED = 16
 

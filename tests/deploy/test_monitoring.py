@@ -187,6 +187,8 @@ def test_every_panel_shows_something_of_a_broker_under_load(
         **SETTINGS,
         "metricsPromExporterPort": str(port),
         "metricsPromExporterHost": "127.0.0.1",
+        # A rule has its series, also where it holds nobody back.
+        "mqcoreQuotas": "topic:*=producer_message_rate:1000000",
     }
     (tmp_path / "prometheus").mkdir()
     with (

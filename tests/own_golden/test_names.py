@@ -22,6 +22,8 @@ from own_golden.observed import config_keys
 from own_golden.write import write_archive, write_clean, write_config, write_cut, write_killed
 
 WRITTEN = (CLEAN, KILLED, CUT, CONFIG, ARCHIVE)
+# What a later version has beside them; no version before needs it.
+LATER = {"audit/audit.log"}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_files_have_the_names_that_they_had(name: str, written: dict[str, Path]) -> None:
-    now = name_shapes(list(actual_files(written[name])))
+    now = name_shapes([path for path in actual_files(written[name]) if path not in LATER])
     assert now == name_shapes(list(listed_files(name)))
 
 

@@ -341,8 +341,8 @@ def _protections(state: BrokerState) -> Protections:
 
 def _limit_rows(state: BrokerState) -> dict[str, Rows]:
     quotas = {(each.rule,): each for each in state.fast_path.quotas()}
-    late, never = state.access.engine.failures
-    pace = state.admin_pace
+    engine, pace = state.access.engine, state.admin_pace
+    signatures = {"late": engine.late_refusals, "never": engine.silent_refusals}
     return {
         "mqcore_throttled_seconds_total": {
             who: each.held_ms / _MS_PER_S for who, each in quotas.items()
@@ -350,7 +350,7 @@ def _limit_rows(state: BrokerState) -> dict[str, Rows]:
         "mqcore_throttled_total": {who: each.held for who, each in quotas.items()},
         "mqcore_quota_refused_total": {who: each.refused for who, each in quotas.items()},
         "mqcore_throttled": {who: each.waiting for who, each in quotas.items()},
-        "mqcore_failed_signatures_total": _keyed({"late": late, "never": never}),
+        "mqcore_failed_signatures_total": _keyed(signatures),
         "mqcore_admin_changes_total": _keyed({"held": pace.held, "refused": pace.refused}),
     }
 

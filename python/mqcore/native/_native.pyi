@@ -425,8 +425,12 @@ class Access:
     @property
     def version(self) -> int: ...
     @property
-    def failures(self) -> tuple[int, int]:
-        """Answers to wrong signatures that were late, and those that were not given."""
+    def late_refusals(self) -> int:
+        """Answers to wrong signatures that were late."""
+
+    @property
+    def silent_refusals(self) -> int:
+        """Answers to wrong signatures that were not given."""
 
     @property
     def is_on(self) -> bool: ...
@@ -1820,7 +1824,8 @@ class QuotaRow:
         refused: Requests that were refused.
         waiting: Requests that are held back now.
         names: Names that use it now.
-        owing: Those that owe most, each with the time until it owes nothing, ms.
+        owing: Those that owe most.
+        owed_ms: The time until each of them owes nothing, ms.
     """
 
     @property
@@ -1838,7 +1843,9 @@ class QuotaRow:
     @property
     def names(self) -> int: ...
     @property
-    def owing(self) -> list[tuple[str, int]]: ...
+    def owing(self) -> list[str]: ...
+    @property
+    def owed_ms(self) -> list[int]: ...
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final

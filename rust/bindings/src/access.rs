@@ -213,10 +213,16 @@ impl Access {
         self.engine.version()
     }
 
-    /// Answers to wrong signatures that were given late, and those that were not given.
+    /// Answers to wrong signatures that were given late.
     #[getter]
-    fn failures(&self) -> (u64, u64) {
-        self.engine.failures.counts()
+    fn late_refusals(&self) -> u64 {
+        self.engine.failures.counts().0
+    }
+
+    /// Answers to wrong signatures that were not given.
+    #[getter]
+    fn silent_refusals(&self) -> u64 {
+        self.engine.failures.counts().1
     }
 
     #[getter]

@@ -22,13 +22,16 @@ frozen! {
         waiting: u64,
         /// Names that use it now.
         names: usize,
-        /// Those that owe most, each with the time until it owes nothing, ms.
-        owing: Vec<(String, u64)>,
+        /// Those that owe most.
+        owing: Vec<String>,
+        /// The time until each of them owes nothing, ms.
+        owed_ms: Vec<u64>,
     }
 }
 
 impl QuotaRow {
     pub(crate) fn of(row: Row) -> Self {
+        let (owing, owed_ms) = row.owing.into_iter().unzip();
         Self {
             rule: row.rule.to_string(),
             rates: row.rates,
@@ -37,7 +40,8 @@ impl QuotaRow {
             refused: row.counts.refused,
             waiting: row.counts.waiting,
             names: row.names,
-            owing: row.owing,
+            owing,
+            owed_ms,
         }
     }
 }

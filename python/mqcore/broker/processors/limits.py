@@ -49,7 +49,6 @@ class LimitsReport:
 
 def _found(state: BrokerState) -> dict[str, Any]:
     settings, access = state.settings, state.access
-    late, unanswered = access.engine.failures
     addresses = state.addresses.most(_ADDRESSES_SHOWN)
     return {
         "quotas": [_quota(row) for row in state.fast_path.quotas()],
@@ -62,8 +61,8 @@ def _found(state: BrokerState) -> dict[str, Any]:
         },
         "signatures": {
             "perMinute": access.settings.failures_free,
-            "late": late,
-            "unanswered": unanswered,
+            "late": access.engine.late_refusals,
+            "unanswered": access.engine.silent_refusals,
         },
         "adminChanges": {
             "perSecond": settings.admin_changes_per_second,
@@ -83,5 +82,7 @@ def _quota(row: QuotaRow) -> dict[str, Any]:
         "refused": row.refused,
         "waiting": row.waiting,
         "names": row.names,
-        "owing": [{"name": name, "ms": ms} for name, ms in row.owing],
+        "owing": [
+            {"name": name, "ms": ms} for name, ms in zip(row.owing, row.owed_ms, strict=True)
+        ],
     }
