@@ -6,6 +6,8 @@ Knows the broker by its process, its files and what it prints.
 
 import errno
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,12 +140,15 @@ def must_complain(it: Alone, what: str) -> None:
 _RECORD_BODY_AT = 88
 
 
-def rot(part: str, *, count: int = 4) -> Callable[[Alone, random.Random], None]:
+def rot(
+    part: str, *, count: int = 4, repairs: bool = False
+) -> Callable[[Alone, random.Random], None]:
     """Returns what changes bits in files of a stopped broker.
 
     Args:
         part: The directory or file below the store.
         count: How many bits.
+        repairs: Whether somebody runs `mqcore store repair`, as for what no start looks at.
     """
 
     def harm(it: Alone, dice: random.Random) -> None:
@@ -154,6 +159,9 @@ def rot(part: str, *, count: int = 4) -> Callable[[Alone, random.Random], None]:
         files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
         for _ in range(count):
             flip_some_bit(dice.choice(files), dice)
+        if repairs:
+            command = [sys.executable, "-m", "mqcore.cli.main", "store", "repair", str(it.store)]
+            subprocess.run(command, check=True, capture_output=True)
         it.broker.start()
         # A read of what is damaged has it made again.
         it.read_all()

@@ -414,8 +414,8 @@ FAULTS: Final = (
     ),
     Fault(
         "bit rot in the index",
-        "four bits",
-        harm_disks.rot("index"),
+        "four bits; `mqcore store repair` makes it again",
+        harm_disks.rot("index", repairs=True),
         5,
         _ASYNC,
         few=1,

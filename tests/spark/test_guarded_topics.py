@@ -70,7 +70,10 @@ def test_rows_are_written_and_read_by_who_signs(
 def test_the_ends_of_transactions_of_an_exact_sink_are_signed(
     spark: SparkSession, cluster: GuardedCluster, tmp_path: Path
 ) -> None:
-    # It makes the topic of its decisions.
+    decisions = "MQCORE_SPARK_DECISIONS"
+    with Admin(cluster.namesrv, credentials=ROOT) as admin:
+        admin.topics.create(decisions, queues=1)
+        assert eventually(partial(is_routed, admin, decisions), bool)
     root = keys(cluster) | {"accessKey": ROOT.access_key, "secretKey": ROOT.secret_key}
     with mqcore.Producer(cluster.namesrv, group="in", credentials=APP) as producer:
         producer.send_batch([Message("orders-in", str(number)) for number in range(100)])
