@@ -13,20 +13,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from peer_brokers import IS_QUICK, MACHINE, TARGET, ours
-from peer_rows import Report, Row, processor_us, rate
+from peer_rows import Report, Row, measured, processor_us, rate
 from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from peer_brokers import Peer
 
@@ -152,22 +151,14 @@ def with_user(home: Path) -> None:
 
 def main() -> None:
     """Measures, prints, writes."""
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    measured: list[Row] = []
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=OUT.parent) as scratch:
-        for row in rows(Path(scratch)):
-            measured.append(row)
-            console.print(row.line(), highlight=False)
+    found = measured(rows, OUT)
     table = Table(title=f"access control on beside off, {MACHINE}")
     for column in ("what", "reached", "beside", "ratio", "goal", ""):
         table.add_column(column, justify="left" if column in ("what", "goal") else "right")
-    for row in measured:
+    for row in found:
         figures = (f"{row.ours:,.1f}", f"{row.other:,.1f}", f"{row.ratio:.3f}")
         table.add_row(row.name, *figures, row.goal, "missed" if row.is_missed else "")
-    console.print(table)
-    lines = [row.as_json() for row in measured]
-    OUT.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 
 if __name__ == "__main__":

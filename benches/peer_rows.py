@@ -5,12 +5,15 @@ Knows no broker.
 
 from __future__ import annotations
 
+import json
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Report = dict[str, Any]
 
@@ -69,6 +72,19 @@ class Row:
             "goal": self.goal,
             "missed": self.is_missed,
         }
+
+
+def measured(rows: Callable[[Path], Iterable[Row]], out: Path) -> list[Row]:
+    """Measures rows in a directory of their own, prints each when it is there, and writes all."""
+    found: list[Row] = []
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+        for row in rows(Path(scratch)):
+            found.append(row)
+            print(row.line(), flush=True)
+    lines = [row.as_json() for row in found]
+    out.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
+    return found
 
 
 def rate(report: Report) -> float:

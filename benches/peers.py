@@ -7,12 +7,9 @@ so that what the machine does to one it does to the others. Prints the table and
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import tempfile
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from client_rows import client_rows, kafka_client_rows
@@ -31,7 +28,7 @@ from peer_brokers import (
 )
 from peer_calls import call_rows
 from peer_loads import Brokers, narrow_rows, other_rows, synchronous_rows, tls_rows, wide_rows
-from peer_rows import Row
+from peer_rows import Row, measured
 from rich.console import Console
 from rich.table import Table
 
@@ -39,6 +36,7 @@ from interop.install import need_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 OUT = TARGET / "mqcore-benches" / "peers.json"
 # `MQCORE_BENCH_ONLY='wide|narrow'`: only these sections; without it all of them.
@@ -114,7 +112,7 @@ def kafka_rows(scratch: Path) -> Iterator[Row]:
             yield Row(f"Kafka, {partitions} partitions beside 4: records/s", many, few, "shown", 0)
 
 
-def table_of(measured: list[Row]) -> Table:
+def table_of(rows: list[Row]) -> Table:
     """The table of all rows, a column for each official version."""
     reactors = "the default" if REACTORS is None else REACTORS
     named = " and ".join(VERSIONS)
@@ -122,7 +120,7 @@ def table_of(measured: list[Row]) -> Table:
     table = Table(title=f"{title}, {MACHINE}")
     for column in ("what", "reached", *VERSIONS, "beside", "ratio", "goal", ""):
         table.add_column(column, justify="left" if column in ("what", "goal") else "right")
-    for row in measured:
+    for row in rows:
         officials = dict(row.officials)
         figures = [f"{officials[v]:,.1f}" if v in officials else "" for v in VERSIONS]
         beside = "" if row.other is None else f"{row.other:,.1f}"
@@ -135,16 +133,8 @@ def table_of(measured: list[Row]) -> Table:
 def main() -> None:
     """Measures, prints, writes."""
     need_java()
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    measured: list[Row] = []
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=OUT.parent) as scratch:
-        for row in rows(Path(scratch)):
-            measured.append(row)
-            console.print(row.line(), highlight=False)
-    console.print(table_of(measured))
-    lines = [row.as_json() for row in measured]
-    OUT.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
+    found = measured(rows, OUT)
+    Console(width=None if sys.stdout.isatty() else 150).print(table_of(found))
 
 
 if __name__ == "__main__":

@@ -11,21 +11,19 @@ compared is loaded in turn, round by round. Prints the rows and writes
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from peer_brokers import IS_QUICK, TARGET, VERSIONS, Peer
-from peer_rows import Report, Row, latency, rate
+from peer_rows import Report, Row, latency, measured, rate
 from refill_rows import refill_rows
 from replicated_brokers import Role, official_pair, our_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 OUT = TARGET / "mqcore-benches" / "replication.json"
 ONLY = os.environ.get("MQCORE_BENCH_ONLY", "roles|delay|tls|official|refill").split("|")
@@ -127,15 +125,7 @@ SECTIONS = {
 
 def main() -> None:
     """Measures, prints, writes."""
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    measured: list[Row] = []
-    with tempfile.TemporaryDirectory(dir=OUT.parent) as scratch:
-        for section in ONLY:
-            for row in SECTIONS[section](Path(scratch)):
-                print(row.line(), flush=True)
-                measured.append(row)
-    text = json.dumps([row.as_json() for row in measured], indent=1)
-    OUT.write_text(text + "\n", encoding="utf-8")
+    measured(lambda scratch: (row for section in ONLY for row in SECTIONS[section](scratch)), OUT)
 
 
 if __name__ == "__main__":

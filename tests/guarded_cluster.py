@@ -6,14 +6,18 @@ Both read the same users and policies. Knows no request.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from access_control import ON, ROOT
+from interop.patience import eventually
 from live_broker import SMALL
+from mqcore import Admin
 from mqcore.access import AccessTables, Acl, User
 from mqcore.access.model import SUPER
 from mqcore.broker.app import Broker
 from mqcore.config import Layer, Program, namesrv_settings, resolved, settings_of_pairs
+from mqcore.errors import NoRouteError
 from mqcore.namesrv import NameServer
 from mqcore.remoting import Credentials
 from mqcore.state_files import StateFile
@@ -40,6 +44,19 @@ class GuardedCluster:
     namesrv: str
     broker: str
     server: Broker
+
+    def make_topic(self, topic: str, *, queues: int) -> None:
+        """Makes a topic, as root, and returns when the name server has its route."""
+        with Admin(self.namesrv, credentials=ROOT) as admin:
+            admin.topics.create(topic, queues=queues)
+            assert eventually(partial(_is_routed, admin, topic), bool)
+
+
+def _is_routed(admin: Admin, topic: str) -> bool:
+    try:
+        return bool(admin.topics.route(topic).brokers)
+    except NoRouteError:
+        return False
 
 
 def tables_of(*entries: tuple[str, str]) -> AccessTables:

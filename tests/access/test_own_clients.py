@@ -26,17 +26,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster
     directory = tmp_path_factory.mktemp("guarded")
     entries = ("Topic:orders*", "Pub,Sub,Get"), ("Group:*", "Sub,Get,Update")
     with guarded_cluster(directory, *entries) as made:
-        with Admin(made.namesrv, credentials=ROOT) as admin:
-            admin.topics.create(_TOPIC, queues=1)
-            assert eventually(lambda: _is_routed(admin, _TOPIC), bool)
+        made.make_topic(_TOPIC, queues=1)
         yield made
-
-
-def _is_routed(admin: Admin, topic: str) -> bool:
-    try:
-        return bool(admin.topics.route(topic).brokers)
-    except NoRouteError:
-        return False
 
 
 def end_of(cluster: GuardedCluster) -> int:

@@ -1,7 +1,6 @@
 """Source and sink against a name server and a broker that both ask for signatures."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ from pyspark.sql import SparkSession
 import mqcore
 from access_control import ROOT
 from guarded_cluster import APP, GuardedCluster, guarded_cluster
-from interop.patience import eventually
-from mqcore import Admin, Message
-from mqcore.errors import NoRouteError
+from mqcore import Message
 
 _TOPIC = "orders"
 
@@ -22,18 +19,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster
     directory = tmp_path_factory.mktemp("guarded")
     entries = ("Topic:orders*", "Pub,Sub,Get"), ("Group:*", "Sub,Get,Update")
     with guarded_cluster(directory, *entries) as made:
-        with Admin(made.namesrv, credentials=ROOT) as admin:
-            for topic in (_TOPIC, "orders-in", "orders-exact"):
-                admin.topics.create(topic, queues=2)
-                assert eventually(partial(is_routed, admin, topic), bool)
+        for topic in (_TOPIC, "orders-in", "orders-exact"):
+            made.make_topic(topic, queues=2)
         yield made
-
-
-def is_routed(admin: Admin, topic: str) -> bool:
-    try:
-        return bool(admin.topics.route(topic).brokers)
-    except NoRouteError:
-        return False
 
 
 def keys(cluster: GuardedCluster) -> dict[str, str]:
@@ -70,10 +58,7 @@ def test_rows_are_written_and_read_by_who_signs(
 def test_the_ends_of_transactions_of_an_exact_sink_are_signed(
     spark: SparkSession, cluster: GuardedCluster, tmp_path: Path
 ) -> None:
-    decisions = "MQCORE_SPARK_DECISIONS"
-    with Admin(cluster.namesrv, credentials=ROOT) as admin:
-        admin.topics.create(decisions, queues=1)
-        assert eventually(partial(is_routed, admin, decisions), bool)
+    cluster.make_topic("MQCORE_SPARK_DECISIONS", queues=1)
     root = keys(cluster) | {"accessKey": ROOT.access_key, "secretKey": ROOT.secret_key}
     with mqcore.Producer(cluster.namesrv, group="in", credentials=APP) as producer:
         producer.send_batch([Message("orders-in", str(number)) for number in range(100)])

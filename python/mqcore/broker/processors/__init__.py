@@ -106,8 +106,12 @@ def dispatcher_of(
         for code, handler in handlers.items()
     }
     own = (
-        *(replication, SlowRequests(state), Snapshots(state, persistence), Inside(state), access),
+        access,
+        Inside(state),
         LimitsReport(state),
+        replication,
+        SlowRequests(state),
+        Snapshots(state, persistence),
     )
     for each in own:
         for code, handler in each.own_handlers().items():
