@@ -9,11 +9,9 @@ Knows the public API alone: who is master is the clients' business.
 
 import asyncio
 import itertools
-import threading
 import time
-from types import TracebackType
-from typing import Self
 
+from background import Background
 from faults.group import ID_BYTES, TOPIC
 from faults.history import Outcome, Read, Send
 from mqcore import Message, MQError, ReceivedMessage, SendError, aio
@@ -25,7 +23,7 @@ _TIMEOUT_S = 5.0
 _TRY_TIMEOUT_S = 1.0
 
 
-class Clients:
+class Clients(Background):
     """One of each, on an event loop in a thread of its own.
 
     Attributes:
@@ -40,35 +38,11 @@ class Clients:
             namesrv: The name servers.
             prefix: What begins the ids of messages, and names the group.
         """
+        super().__init__("clients")
         self.sends: list[Send] = []
         self.reads: list[Read] = []
         self._namesrv = namesrv
         self._prefix = prefix
-        self._is_over = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="clients")
-
-    def __enter__(self) -> Self:
-        """Begins."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Ends when the last send has come to an end."""
-        self._is_over.set()
-        self._thread.join()
-        assert self._failed == []
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._work())
-        except BaseException as error:
-            self._failed.append(error)
 
     async def _work(self) -> None:
         async with (

@@ -9,9 +9,8 @@ import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Self
 
+from background import Background
 from faults.group import ID_BYTES, TOPIC
 from faults.history import Outcome, Queue, Read, Send
 from mqcore.errors import MQError
@@ -33,7 +32,7 @@ _STORED = {
 }
 
 
-class Load:
+class Load(Background):
     """Sends to a master from a thread of its own, until it is ended.
 
     Attributes:
@@ -57,32 +56,14 @@ class Load:
                 is empty changes nothing.
             pause_s: Between two sends of one producer.
         """
+        super().__init__("load")
         self.sends: list[Send] = []
         self._address = address
         self._producer = producer
         self._find = find
         self._pause_s = pause_s
         self._numbers = itertools.count()
-        self._is_over = False
         self._changed = threading.Condition()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="load")
-
-    def __enter__(self) -> Self:
-        """Begins to send."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Ends when every send has come to an end."""
-        self._is_over = True
-        self._thread.join()
-        assert self._failed == []
 
     def wait_for(self, count: int, outcome: Outcome | None = None) -> None:
         """Returns when so many more sends have ended, with an outcome where one is given."""
@@ -93,12 +74,6 @@ class Load:
     def _count(self, outcome: Outcome | None) -> int:
         return sum(outcome in (None, send.outcome) for send in self.sends)
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._work())
-        except BaseException as error:
-            self._failed.append(error)
-
     async def _work(self) -> None:
         async with Client() as client:
             senders = (self._send_until_over(client, at) for at in range(_SENDERS))
@@ -107,7 +82,7 @@ class Load:
     async def _send_until_over(self, client: Client, at: int) -> None:
         # A sender is a producer: it sends one message after the other.
         name = f"{self._producer}{at}"
-        while not self._is_over:
+        while not self._is_over.is_set():
             send = await self._send(client, name)
             with self._changed:
                 self.sends.append(send)

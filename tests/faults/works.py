@@ -12,14 +12,12 @@ Knows nothing of who is master, but by the name servers.
 import asyncio
 import contextlib
 import itertools
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from types import TracebackType
-from typing import Self
 
+from background import Resting
 from faults.deliveries import Given, Job
 from interop.servers import BROKER_NAME
 from mqcore import Message, MQError, ReceivedMessage, TransactionState, aio
@@ -40,11 +38,9 @@ _INVISIBLE_MS = 2_000
 _POLL_MS = 500
 # One popped message in so many is not acknowledged the first time.
 _PASSED_OVER = 5
-# Far beyond the time-out of a send.
-_REST_S = 90.0
 
 
-class Works:
+class Works(Resting):
     """Producers and consumers of every kind, on an event loop in a thread of its own.
 
     Attributes:
@@ -61,40 +57,14 @@ class Works:
             namesrv: The name servers.
             find: Where the master is; empty for nowhere.
         """
+        super().__init__("works")
         self.jobs: list[Job] = []
         self.given: list[Given] = []
         self.passed_over: dict[str, int] = {}
         self._namesrv = namesrv
         self._find = find
         self._numbers = itertools.count()
-        self._is_resting = threading.Event()
-        self._is_over = threading.Event()
-        self._has_rested = threading.Event()
         self._decided: dict[str, TransactionState] = {}
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="works")
-
-    def __enter__(self) -> Self:
-        """Begins."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Ends everything."""
-        self._is_resting.set()
-        self._is_over.set()
-        self._thread.join()
-        assert self._failed == []
-
-    def rest(self) -> None:
-        """Sends nothing more, and returns when the last send has come to an end."""
-        self._is_resting.set()
-        assert self._has_rested.wait(_REST_S), self._failed
 
     def missing(self) -> set[tuple[str, str]]:
         """Returns what was to be given to a consumer and was not, or not again."""
@@ -102,13 +72,6 @@ class Works:
         wanted = {(job.work, job.message_id) for job in tuple(self.jobs) if job.is_wanted}
         again = {(POPPED, message_id) for message_id, n in self.passed_over.items() if n < 2}
         return (wanted - given) | again
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._work())
-        except BaseException as error:
-            self._failed.append(error)
-            self._has_rested.set()
 
     async def _work(self) -> None:
         async with AsyncExitStack() as stack:
@@ -140,8 +103,7 @@ class Works:
                 self._transact(transactional),
             )
             await asyncio.gather(*sending)
-            self._has_rested.set()
-            await asyncio.to_thread(self._is_over.wait)
+            await self._until_over()
             popping.cancel()
             await asyncio.gather(popping, return_exceptions=True)
 

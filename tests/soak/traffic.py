@@ -24,14 +24,13 @@ what is right is the ledger's business.
 
 import asyncio
 import contextlib
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from background import Resting
 from interop.servers import BROKER_NAME
 from mqcore import Message, MQError, ReceivedMessage, Reject, Retry, TransactionState, aio
 from mqcore.client.handlers import HandlerResult
@@ -55,8 +54,6 @@ _INVISIBLE_MS: Final = 3_000
 _POLL_MS: Final = 500
 _PASSED_OVER: Final = 5
 _PAUSE_S: Final = 0.05
-# Far beyond the time-out of a send.
-_REST_S: Final = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ WORKS: Final = (
 NAMES: Final = tuple(work.name for work in WORKS)
 
 
-class Traffic:
+class Traffic(Resting):
     """Producers and consumers of every kind, on an event loop in a thread of its own.
 
     Attributes:
@@ -117,37 +114,11 @@ class Traffic:
             ledger: What keeps the accounts.
             rate: Messages a second, of all works together.
         """
+        super().__init__("traffic")
         self.skipped = 0
         self._namesrv, self._find, self._who = namesrv, find, who
         self._ledger, self._rate = ledger, rate
         self._to_come_again: set[int] = set()
-        self._is_resting = threading.Event()
-        self._is_over = threading.Event()
-        self._has_rested = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="traffic")
-
-    def __enter__(self) -> Self:
-        """Begins."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Ends everything."""
-        self._is_resting.set()
-        self._is_over.set()
-        self._thread.join()
-        assert self._failed == []
-
-    def rest(self) -> None:
-        """Sends nothing more, and returns when the last send has come to an end."""
-        self._is_resting.set()
-        assert self._has_rested.wait(_REST_S), self._failed
 
     def is_drained(self) -> bool:
         """Whether everything that was acknowledged was given, and what was to come again came."""
@@ -158,14 +129,7 @@ class Traffic:
         found = {name: one.waiting for name, one in self._ledger.accounts.items() if one.waiting}
         return found | ({"to come again": len(self._to_come_again)} if self._to_come_again else {})
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._all())
-        except BaseException as error:
-            self._failed.append(error)
-            self._has_rested.set()
-
-    async def _all(self) -> None:
+    async def _work(self) -> None:
         async with AsyncExitStack() as stack:
             # Soon known to a new master: it asks about transactions, and is asked for locks.
             client = await stack.enter_async_context(
@@ -207,8 +171,7 @@ class Traffic:
                 for _ in range(work.senders)
             ]
             await asyncio.gather(*tasks)
-            self._has_rested.set()
-            await asyncio.to_thread(self._is_over.wait)
+            await self._until_over()
             popping.cancel()
             await asyncio.gather(popping, return_exceptions=True)
 
