@@ -12,8 +12,10 @@ use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::disk::twin::{Bound, TwinDisk};
 use mqcore_engine::error::{Error, Result};
-use mqcore_engine::store::{Ask, GetStatus, OpenHow, Store};
+use mqcore_engine::store::{OpenHow, Store};
 use mqcore_record::{CrcCheck, Host, Message, index_key_hash};
+
+use crate::reading::bodies;
 
 type TwinStore = Store<TwinDisk, ManualClock>;
 
@@ -192,26 +194,6 @@ fn index_also(disk: &TwinDisk, other: &TwinDisk) {
     disk.write_raw(Path::new(&path), &bytes);
 }
 
-fn served(store: &TwinStore, queue: usize) -> Vec<Vec<u8>> {
-    let mut served = Vec::new();
-    loop {
-        let ask = Ask {
-            from: served.len() as u64,
-            count_max: 32,
-            bytes_max: 1 << 20,
-            tags_codes: &[],
-            is_bulk: false,
-        };
-        let got = store.reader().get(b"T", queue as i32, ask).unwrap();
-        if got.status != GetStatus::Found {
-            return served;
-        }
-        for record in &got.records {
-            served.push(record.view(CrcCheck::Verify).unwrap().body.to_vec());
-        }
-    }
-}
-
 fn found(store: &TwinStore, body: &[u8]) -> Vec<Vec<u8>> {
     let reader = store.key_reader();
     let found = reader.query(b"T", &key_of(body), 64, 0, i64::MAX).unwrap();
@@ -228,7 +210,7 @@ fn check(store: &TwinStore, live: &[Sent], gone: &[Sent]) {
     for queue in 0..QUEUES {
         let wanted = live.iter().filter(|sent| sent.queue == queue);
         let wanted: Vec<&[u8]> = wanted.map(|sent| sent.body.as_slice()).collect();
-        assert_eq!(served(store, queue), wanted, "queue {queue}");
+        assert_eq!(bodies(store, "T", queue as i32), wanted, "queue {queue}");
     }
     for Sent { body, .. } in live {
         assert_eq!(found(store, body), [body.as_slice()], "by key");

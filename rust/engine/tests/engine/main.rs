@@ -18,6 +18,7 @@ mod meddling;
 mod members;
 mod model;
 mod queue_damage;
+mod reading;
 mod replica;
 mod retention;
 mod segments;

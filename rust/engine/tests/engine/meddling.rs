@@ -10,8 +10,10 @@ use mqcore_engine::clock::ManualClock;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::disk::{Disk, DiskFile, Open};
-use mqcore_engine::store::{Ask, GetStatus, OpenHow, Store};
+use mqcore_engine::store::{OpenHow, Store};
 use mqcore_record::{CrcCheck, Host, Message};
+
+use crate::reading::bodies;
 
 type TwinStore = Store<TwinDisk, ManualClock>;
 
@@ -67,23 +69,7 @@ fn body(number: usize) -> Vec<u8> {
 /// Every one of the first `count` records is served by its queue, and by its key just once.
 fn check(store: &TwinStore, count: usize) {
     while store.dispatching().step().unwrap() {}
-    let mut served = Vec::new();
-    loop {
-        let ask = Ask {
-            from: served.len() as u64,
-            count_max: 32,
-            bytes_max: 1 << 20,
-            tags_codes: &[],
-            is_bulk: false,
-        };
-        let got = store.reader().get(b"T", 0, ask).unwrap();
-        if got.status != GetStatus::Found {
-            break;
-        }
-        for record in &got.records {
-            served.push(record.view(CrcCheck::Verify).unwrap().body.to_vec());
-        }
-    }
+    let served = bodies(store, "T", 0);
     assert_eq!(served, (0..count).map(body).collect::<Vec<_>>());
     for (number, body) in served.iter().enumerate() {
         let key = format!("key-{number}");

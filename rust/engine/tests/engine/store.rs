@@ -11,10 +11,11 @@ use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::Error;
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::{Ask, GetStatus, OpenHow, Store};
-use mqcore_record::{CrcCheck, Host, Message};
+use mqcore_engine::store::{OpenHow, Store};
+use mqcore_record::{Host, Message};
 
 use crate::directory::Dir;
+use crate::reading::bodies;
 
 type RealStore = Store<RealDisk, SystemClock>;
 
@@ -45,33 +46,6 @@ fn message<'a>(topic: &'a str, queue_id: i32, body: &'a [u8], properties: &'a [u
         born_timestamp_ms: 1,
         properties,
         ..Message::of(topic, queue_id, body, host)
-    }
-}
-
-fn all(from: u64, count_max: usize) -> Ask<'static> {
-    Ask {
-        from,
-        count_max,
-        bytes_max: 1 << 20,
-        tags_codes: &[],
-        is_bulk: false,
-    }
-}
-
-/// Every body of a queue, in order.
-fn bodies(store: &RealStore, topic: &str, queue_id: i32) -> Vec<Vec<u8>> {
-    let mut out = Vec::new();
-    loop {
-        let got = store
-            .reader()
-            .get(topic.as_bytes(), queue_id, all(out.len() as u64, 32))
-            .unwrap();
-        if got.status != GetStatus::Found {
-            return out;
-        }
-        for record in &got.records {
-            out.push(record.view(CrcCheck::Verify).unwrap().body.to_vec());
-        }
     }
 }
 
