@@ -323,13 +323,11 @@ impl Access {
             let refusal = asking.refusal(name.unwrap_or_default(), None, reason);
             asking.noted(refusal, false)
         };
-        let user = match name.map(|name| plain.account(name)) {
-            Some(Some(user)) => user,
-            Some(None) => return refused(Reason::UnknownAccount).map(|()| Passed::default()),
-            None => return refused(Reason::NoAccount).map(|()| Passed::default()),
-        };
-        let (Some(account), Some(key)) = (&user.account, &user.key) else {
-            return refused(Reason::UnknownAccount).map(|()| Passed::default());
+        let found = name.and_then(|name| plain.account(name));
+        let found = found.and_then(|user| Some((user, user.account.as_ref()?, user.key.as_ref()?)));
+        let Some((user, account, key)) = found else {
+            let reason = name.map_or(Reason::NoAccount, |_unknown| Reason::UnknownAccount);
+            return refused(reason).map(|()| Passed::default());
         };
         let mut passed = Passed {
             user: Some(user),
