@@ -105,15 +105,8 @@ def dispatcher_of(
         )
         for code, handler in handlers.items()
     }
-    own = (
-        access,
-        Inside(state),
-        LimitsReport(state),
-        replication,
-        SlowRequests(state),
-        Snapshots(state, persistence),
-    )
-    for each in own:
+    reports = (Inside(state), LimitsReport(state), SlowRequests(state))
+    for each in (access, replication, Snapshots(state, persistence), *reports):
         for code, handler in each.own_handlers().items():
             served[code] = audited(code, handler)
     for code, handler in AuditRequests(state.trail).handlers().items():
