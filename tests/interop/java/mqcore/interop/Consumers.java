@@ -48,7 +48,7 @@ final class Consumers {
     List<?> push(Call call) throws Exception {
         Running run = new Running();
         DefaultMQPushConsumer consumer =
-            new DefaultMQPushConsumer(call.text("group"), Keys.of(call),
+            new DefaultMQPushConsumer(call.text("group"), Signing.of(call),
                 new AllocateMessageQueueAveragely(), call.flag("traced"), null);
         consumer.setNamesrvAddr(call.text("namesrv"));
         consumer.setInstanceName(call.name);

@@ -31,7 +31,7 @@ final class Producers {
     private final Map<String, Flood> floods = new ConcurrentHashMap<>();
 
     List<?> start(Call call) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(call.text("group"), Keys.of(call));
+        DefaultMQProducer producer = new DefaultMQProducer(call.text("group"), Signing.of(call));
         producer.setNamesrvAddr(call.text("namesrv"));
         producer.setInstanceName(call.name);
         producer.setPollNameServerInterval(call.number("poll_ms", Drive.POLL_MS));
