@@ -1,13 +1,14 @@
 """A broker on half a core under three times what it can take: what is answered, what comes after.
 
-    python benches/overload.py            # some two minutes
+    python benches/overload.py            # some four minutes
     MQCORE_BENCH=quick python benches/overload.py
 
 The broker has half of one core (a control group), the generator the others. Capacity is what a
 closed loop reaches; then messages come at one, two and three times that whatever the answers do,
 from connections that have no more unanswered than answers come within three seconds, the usual
-deadline of a client. Goodput is what is acknowledged. Behind each overload lone sends show how long
-it takes until a send is as quick as before.
+deadline of a client. Goodput is what is acknowledged. Capacity is measured before and behind each
+overload, since other programs of a machine take from both. Behind each overload lone sends show how
+long it takes until a send is as quick as before.
 Prints the rows and writes `target/mqcore-benches/overload.json`.
 """
 
@@ -160,20 +161,28 @@ def row_of(flush: str, factor: float, report: dict[str, Any], capacity: float, l
 
 
 def rows(scratch: Path, flush: str) -> Iterator[Row]:
-    """Loads one broker, closed and open."""
+    """Loads one broker, closed and open in turn."""
     timing = ("--seconds", SECONDS, "--warm-seconds", WARM_SECONDS)
     with ours(scratch / flush, flush) as peer, half_a_core(peer.pid):
+
+        def closed() -> Row:
+            report = peer.load("produce", "load", "-c", CONNECTIONS, "-w", 32, *timing)
+            return row_of(flush, 0, report, 0, 0.0)
+
         peer.load("produce", "warm", "-c", CONNECTIONS, "-w", 32, *timing)
         usual = usual_us(peer)
-        closed = peer.load("produce", "load", "-c", CONNECTIONS, "-w", 32, *timing)
-        capacity = closed["messages_per_second"]
-        yield row_of(flush, 0, closed, 0, 0.0)
+        before = closed()
+        yield before
         for factor in FACTORS:
             # So many unanswered that each is answered within the deadline, at what is reached.
-            each = max(1, int(capacity * DEADLINE_S / CONNECTIONS))
-            rate = ("--rate", capacity * factor)
+            each = max(1, int(before.goodput * DEADLINE_S / CONNECTIONS))
+            rate = ("--rate", before.goodput * factor)
             report = peer.load("produce", "load", "-c", CONNECTIONS, "-w", each, *rate, *timing)
-            yield row_of(flush, factor, report, capacity, recovered_s(peer, usual))
+            late = recovered_s(peer, usual)
+            behind = closed()
+            yield row_of(flush, factor, report, (before.goodput + behind.goodput) / 2, late)
+            yield behind
+            before = behind
 
 
 def shown(row: Row) -> str:
