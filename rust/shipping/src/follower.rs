@@ -204,7 +204,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     /// # Blocking
     /// Until `out` has taken a frame of sixteen bytes.
     pub fn due(&mut self, out: &mut impl Write) -> Result<u64, String> {
-        let (now_ms, held) = (self.now_ms(), self.held);
+        let (now_ms, held) = (self.now_ms(), self.acknowledged());
         let wrote = |written: std::io::Result<()>| written.map_err(|error| error.to_string());
         match &mut self.link {
             Link::Classic(link) => {
@@ -235,6 +235,15 @@ impl<D: Disk, C: Clock> Follower<D, C> {
                 Ok(link.wait_ms(now_ms))
             }
         }
+    }
+
+    /// End of what may be acknowledged. Nothing may before all is compared: two logs that differ begin their
+    /// next record alike, with the first bytes of its length, and a report counts for everything below it.
+    fn acknowledged(&self) -> u64 {
+        if self.came_to < self.compared_to {
+            return 0;
+        }
+        self.held
     }
 
     /// Takes what has come: appends what is log, and waits until it is as durable as promised.

@@ -13,10 +13,11 @@ use std::time::Duration;
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::flush::Ticket;
+use mqcore_engine::lock::Mutex;
 use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{Standby, WholeRecords};
 use mqcore_replica::{Header, QuorumRule};
-use mqcore_shipping::{Master, Shipping, Slave};
+use mqcore_shipping::{Follower, Master, Shipping, Slave, walk_of};
 
 use pairs::{
     Dir, HOW, answered, equal_after_each_end, first_end, log_bytes, open, pair, put, until,
@@ -262,6 +263,40 @@ fn a_slave_compares_the_end_of_its_log_when_it_connects() {
     }
     assert_eq!(u64::from_be_bytes(report), end);
     slave.stop();
+}
+
+#[test]
+fn a_slave_acknowledges_nothing_before_all_is_compared() {
+    let (one, two) = (Dir::new("unseen-one"), Dir::new("unseen-two"));
+    let store = open(&one.0, "ASYNC_FLUSH");
+    let copy = open(&two.0, "ASYNC_FLUSH");
+    let end = put(&store, 100);
+    let bytes = log_bytes(&store, 0, end);
+    let whole = WholeRecords {
+        end,
+        store_ms: Some(1),
+    };
+    copy.replica().append(0, &[&bytes], whole).unwrap();
+    let begin = end - 64 * 1024;
+    let header = Header {
+        offset: begin,
+        len_bytes: 64 * 1024,
+    };
+    let frame = [&header.to_bytes()[..], &bytes[begin as usize..]].concat();
+    let walk = Arc::new(Mutex::new(walk_of(&copy)));
+    let mut follower = Follower::new(Arc::clone(&copy), walk, HOW.timing);
+    follower.begin().unwrap();
+    let mut reports = Vec::new();
+    follower.due(&mut reports).unwrap();
+    let (last, front) = frame.split_last().unwrap();
+    for piece in front.chunks(10_000) {
+        follower.came(piece).unwrap();
+        follower.due(&mut reports).unwrap();
+        assert_eq!(reports, begin.to_be_bytes(), "its request alone");
+    }
+    follower.came(&[*last]).unwrap();
+    follower.due(&mut reports).unwrap();
+    assert_eq!(reports, [begin.to_be_bytes(), end.to_be_bytes()].concat());
 }
 
 #[test]

@@ -42,6 +42,9 @@ pub(crate) struct Sent {
 pub(crate) struct Promise {
     /// Where its log begins.
     pub(crate) start: u64,
+    /// Where it began when it was empty. What retention has removed since it had, and what it reported of that
+    /// was true; what is before this it never got.
+    begun_at: u64,
     /// Its log is the master's up to here.
     pub(crate) agrees_to: u64,
     /// Its log ends here.
@@ -173,7 +176,7 @@ impl Ledger {
     fn holders(&self, begin: u64, end: u64) -> usize {
         let slaves = self.promises.iter().skip(1);
         slaves
-            .filter(|slave| slave.reported() >= end && slave.start <= begin)
+            .filter(|slave| slave.reported() >= end && slave.begun_at <= begin)
             .count()
     }
 
@@ -321,6 +324,7 @@ impl Ledger {
         );
         let promise = &mut self.promises[slave];
         promise.start = start;
+        promise.begun_at = start;
         promise.end = start;
         promise.agrees_to = start;
         promise.noted = None;
@@ -378,6 +382,13 @@ impl Ledger {
             "replica {replica} was opened again with the master's log from {start} to {agrees_to},              and has promised {promise:?}{}",
             if has_lost { ": the power was gone" } else { "" }
         );
+        // It died before it was seen that its empty log had begun.
+        let is_begun = promise.end == 0;
+        promise.begun_at = if is_begun {
+            start
+        } else {
+            promise.begun_at.min(start)
+        };
         promise.start = start;
         promise.agrees_to = agrees_to;
         promise.end = end;

@@ -269,13 +269,18 @@ impl World {
             return Ok(());
         };
         self.ledger.closed(node, pair);
+        let is_ahead = why.contains("the slave is ahead");
+        let is_behind = why.contains("wants to go on") || why.contains("has nothing at");
+        if (is_ahead || is_behind) && self.is_left(node, pair) {
+            return Ok(());
+        }
         let promise = &self.ledger.promises[node];
-        if why.contains("the slave is ahead") {
+        if is_ahead {
             self.count.ahead += 1;
             self.nodes[node].refused = Some(why.to_owned());
             let is_so = promise.has_diverged();
             demand!(is_so, "slave {node} is refused, and it is not ahead: {why}");
-        } else if why.contains("wants to go on") || why.contains("has nothing at") {
+        } else if is_behind {
             self.count.too_far_behind += 1;
             self.nodes[node].refused = Some(why.to_owned());
             // A slave that is at the very begin of a file has the one before it compared.
@@ -288,6 +293,14 @@ impl World {
             self.note_plain_end(why)?;
         }
         Ok(())
+    }
+
+    /// Whether a slave has left a connection: its log may be another one since, and nobody is refused. A master does
+    /// not learn of it when the slave's machine is without power, and goes on sending what it asked for then.
+    fn is_left(&self, node: usize, pair: Pair) -> bool {
+        let of_node = |(_, other): &(&Pair, &Option<usize>)| **other == Some(node);
+        let newest = self.near.iter().rev().find(of_node);
+        !self.is_linked(node) || newest.is_none_or(|(newest, _)| *newest != pair)
     }
 
     /// A slave has closed its link.

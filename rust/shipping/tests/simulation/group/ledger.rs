@@ -28,6 +28,9 @@ pub(crate) struct Copy {
     power: u64,
     /// Where its log ended, and up to where it was synced, when these two were looked at last.
     noted: Option<(u64, u64)>,
+    /// Where its log is going to be cut: what is behind may be gone at any crash until it is opened, though it is
+    /// there, and though a sync or a look comes before its store is closed.
+    cut_at: Option<u64>,
     /// Whether power loss may have taken from it what it had promised as a member.
     pub(crate) may_lack: bool,
     /// What it has reported at the most.
@@ -299,6 +302,7 @@ impl Ledger {
             return;
         }
         copy.noted = Some((end, flushed));
+        let end = end.min(copy.cut_at.unwrap_or(end));
         let (kill, power) = (copy.whole_below(end), copy.whole_below(flushed.min(end)));
         for (promised, now) in [(&mut copy.kill, kill), (&mut copy.power, power)] {
             if now > copy.begun_at {
@@ -319,8 +323,8 @@ impl Ledger {
             end >= must_keep,
             "the log of broker {broker} is to be cut at {end}, and has promised {must_keep}"
         );
-        // From now on it may be gone at any crash.
         let copy = &mut self.copies[broker];
+        copy.cut_at = Some(end);
         copy.kill = copy.kill.min(end);
         copy.power = copy.power.min(end);
         copy.reported = copy.reported.min(end);
@@ -370,6 +374,7 @@ impl Ledger {
             );
             copy.forgiven_from = None;
         }
+        copy.cut_at = None;
         copy.truncate(common as u64);
         // What was given up went with the end of the log.
         copy.forgiven_from = copy.forgiven_from.filter(|from| copy.end() > *from);
