@@ -283,6 +283,16 @@ ALERTS = (
         {**_WHOLE, "kind": "server"},
     ),
     Alert(
+        "AuditNotWritten",
+        "{mqcore_audit_failing} > 0",
+        "5m",
+        "ticket",
+        "The audit of {{ $labels.node_id }} cannot be written",
+        _one("mqcore_audit_failing", _BROKER, "1x20"),
+        "10m",
+        _WHOLE,
+    ),
+    Alert(
         "SeriesLeftOut",
         "{mqcore_series_left_out} > 0",
         "10m",

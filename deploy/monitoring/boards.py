@@ -443,6 +443,20 @@ PROCESS = Board(
             "table",
         ),
         Panel(
+            "Lines of the audit",
+            "ops",
+            (
+                (_rate("mqcore_audit_lines_total", "node_id, event"), "{{node_id}} {{event}}"),
+                (_rate("mqcore_audit_lines_missed_total", "node_id"), "{{node_id}} not written"),
+            ),
+            words="Changes, and what access control has refused.",
+        ),
+        Panel(
+            "Bytes of the audit",
+            "Bps",
+            ((_rate("mqcore_audit_bytes_total", "node_id"), "{{node_id}}"),),
+        ),
+        Panel(
             "Series that are summed up",
             "short",
             (

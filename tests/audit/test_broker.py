@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from access_control import REFUSED, ROOT, guarded, with_topic
 from live_broker import Live, live, topic_fields
 from loops import run_on
 from mqcore.audit import AuditReader, Wanted
 from mqcore.broker.audit_looks import audit_looks
+from mqcore.broker.observation import snapshot
+from mqcore.metrics.text import exposition
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command
 from mqcore.remoting import (
@@ -25,6 +28,7 @@ from mqcore.remoting import (
 from mqcore.remoting.audited_requests import AUDITED, UNAUDITED, undecided
 from mqcore.remoting.request_codes import RULES
 
+_AUDIT = "mqcore_audit_"
 _SECRETS = ("canary-one-1", "canary-two-2", "root-secret")
 
 
@@ -39,6 +43,19 @@ def whole(store: Path) -> str:
 
 async def read(running: Live, **ext: object) -> dict[str, Any]:
     return await running.json(OwnRequestCode.AUDIT_READ, ext)
+
+
+async def figures_of(running: Live) -> dict[str, float]:
+    """Returns the figures of the audit at `/metrics`, by their names without `mqcore_audit_`."""
+    text = exposition(await snapshot(running.broker.state)).decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name.startswith(_AUDIT):
+                event = sample.labels.get("event", "")
+                name = sample.name.removeprefix(_AUDIT) + (f":{event}" if event else "")
+                found[name] = sample.value
+    return found
 
 
 def test_every_code_that_may_change_something_is_decided_on() -> None:
@@ -211,7 +228,11 @@ def test_refusals_are_lines_of_the_same_chain(tmp_path: Path) -> None:
                     app, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields("t")
                 )
                 assert answer.code == REFUSED
-            broker.live.broker.state.access_log.look()
+            state = broker.live.broker.state
+            state.access_log.look()
+        assert state.trail.figures is not None
+        # The user was made by a change.
+        assert state.trail.figures.lines == {"change": 1, "refused": 1, "asked": 0}
 
     run_on("asyncio", run())
     rows = lines_of(tmp_path, event="refused")
@@ -271,12 +292,24 @@ def test_a_disk_that_is_full_does_not_stop_changes_unless_it_is_to(
         file = str(blocked / "audit.log")
         keys = {"mqcoreAuditFile": file, "mqcoreAuditOnFailure": on_failure}
         async with live(store / "s", **keys) as running:
+            assert (await figures_of(running))["last_failure_seconds"] == 0
             bad = await changed(running, "while-it-fails")
+            failing = await figures_of(running)
+            assert failing["failing"] == failing["lines_missed_total"] == 1
+            refused = int(on_failure == "refuse")
+            assert failing["changes_refused_total"] == refused
+            assert failing["last_failure_seconds"] > running.broker.state.boot_ms / 1_000
             is_there = running.broker.state.topics.find("while-it-fails") is not None
             assert is_there == (bad.code == 0)
             blocked.unlink()
             good = await changed(running, "afterwards")
             assert good.code == 0
+            after = await figures_of(running)
+            assert (after["failing"], after["lines_missed_total"]) == (
+                0,
+                1,
+            )
+            assert after["bytes_total"] == (blocked / "audit.log").stat().st_size
         rows = [json.loads(line) for line in (blocked / "audit.log").read_text().splitlines()]
         assert rows[0]["count"] == 1
         return bad.code, [row["event"] for row in rows]
@@ -294,6 +327,7 @@ def test_without_an_audit_nothing_is_made(tmp_path: Path) -> None:
         async with live(tmp_path, mqcoreAuditEnable="false") as running:
             await running.create("t")
             assert (await read(running))["lines"] == []
+            assert await figures_of(running) == {}
             assert (await running.call(OwnRequestCode.AUDIT_VERIFY)).code == 1
 
     run_on("asyncio", run())

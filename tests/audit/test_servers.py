@@ -9,11 +9,16 @@ from mqcore.controller.server import Controller
 from mqcore.model.relaxed_json import parse_object
 from mqcore.namesrv.server import NameServer
 from mqcore.remoting import AnsweredBy, Client, OwnRequestCode, RequestCode, answered_by, expect
+from page_reading import page_text
 
 
 def test_a_name_server_has_lines_of_keys_settings_and_permissions(tmp_path: Path) -> None:
     async def run() -> None:
-        values = {"listenPort": "0", "kvConfigPath": str(tmp_path / "kvConfig.json")}
+        values = {
+            "listenPort": "0",
+            "kvConfigPath": str(tmp_path / "kvConfig.json"),
+            "mqcoreHealthAddress": "127.0.0.1:0",
+        }
         server = NameServer(namesrv_settings(resolved(Program.NAMESRV, [Layer("t", values)])))
         await server.start()
         address = f"127.0.0.1:{server.ports['namesrv']}"
@@ -34,8 +39,11 @@ def test_a_name_server_has_lines_of_keys_settings_and_permissions(tmp_path: Path
                 rows = list(reversed(parse_object(answer.body)["lines"]))
                 check = expect(await client.call(address, OwnRequestCode.AUDIT_VERIFY), address)
                 assert parse_object(check.body)["isWhole"]
+            text = await page_text(server.ports["health"], "/metrics")
         finally:
             await server.stop()
+        lines = f'mqcore_audit_lines_total{{node_type="namesrv",event="change"}} {len(rows)}.0'
+        assert lines in text.splitlines()
         first, second, settings, refused = rows[:4]
         assert (first["before"], first["after"]) == (None, "1")
         assert (second["before"], second["after"]) == ("1", "2")
@@ -51,7 +59,11 @@ def test_a_name_server_has_lines_of_keys_settings_and_permissions(tmp_path: Path
 
 def test_a_controller_has_lines_of_what_tools_change(tmp_path: Path) -> None:
     async def run() -> None:
-        values = {"controllerStorePath": str(tmp_path), "listenPort": "0"}
+        values = {
+            "controllerStorePath": str(tmp_path),
+            "listenPort": "0",
+            "mqcoreHealthAddress": "127.0.0.1:0",
+        }
         settings = controller_settings(resolved(Program.CONTROLLER, [Layer("t", values)]))
         controller = Controller(settings)
         await controller.start()
@@ -62,6 +74,10 @@ def test_a_controller_has_lines_of_what_tools_change(tmp_path: Path) -> None:
                 for each in codes:
                     ext = {"brokerName": "b", "clusterName": "c"}
                     await client.call(address, each, ext, b"scanNotActiveBrokerInterval=4000")
+            text = await page_text(controller.ports["health"], "/metrics")
+            (line,) = (each for each in text.splitlines() if 'event="change"' in each)
+            assert line.startswith("mqcore_audit_lines_total{")
+            assert float(line.rpartition(" ")[2]) == len(codes)
         finally:
             await controller.stop()
 

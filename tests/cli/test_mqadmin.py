@@ -274,8 +274,8 @@ def test_every_command_that_is_not_refused_has_a_case() -> None:
         # In `test_static_topics`.
         "updateStaticTopic",
         "remappingStaticTopic",
-        # In `interop.test_access`, beside mqadmin.
-        *(row.name for row in rows().values() if row.function.startswith("access.")),
+        # In `interop.test_access` and `interop.test_plain_access`, beside mqadmin.
+        *(row.name for row in rows().values() if row.function.startswith(("access.", "accounts."))),
     }
     named = {case.name for case in CASES} | elsewhere
     assert {row.name for row in rows().values() if row.function} == named

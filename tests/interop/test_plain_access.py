@@ -1,27 +1,33 @@
-"""Access control of 4.x: mqadmin and clients of 4.9 against ours and an official broker.
+"""Access control of 4.x: tools and clients of 4.9, and ours, against ours and an official broker.
 
-Both have the same files; what is printed, what is refused and what the files hold afterwards is
+All have the same files; what is printed, what is refused and what the files hold afterwards is
 compared.
 """
 
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from interop.driver import Driver, driving
 from interop.install import OfficialError
 from interop.mqadmin import create_topic
 from interop.official import Official
-from interop.servers import OURS, Servers, Software, official_software, prepared, started
+from interop.servers import CLUSTER, OURS, Servers, Software, official_software, prepared, started
+from mqcore.cli.main import commands
+from mqcore.cli.ways_out import error_line
+from mqcore.errors import MQError
 from mqcore.model.tools_file import tools_text
 
 pytestmark = pytest.mark.java
 
 ADMIN = ("rocketmq2", "admin-secret")
+KEYS = {"MQCORE_ACCESS_KEY": ADMIN[0], "MQCORE_SECRET_KEY": ADMIN[1]}
 ON = {"aclEnable": "true"}
 TOPIC = "orders"
 CONTENT = """
@@ -53,12 +59,19 @@ LINES = (
     "updateGlobalWhiteAddr -b {b} -g 10.1.*.*,10.2.2.2 -p {f}",
     "updateGlobalWhiteAddr -b {b} -g 10.1.*.* -p /etc/other.yml",
     "clusterAclConfigVersion -b {b}",
+    f"updateAclConfig -c {CLUSTER} -a made1234 -s secret12 -m true",
+    f"updateGlobalWhiteAddr -c {CLUSTER} -g 10.10.103.*",
+    f"clusterAclConfigVersion -c {CLUSTER}",
     "deleteAclConfig -b {b} -a made1234",
     "deleteAclConfig -b {b} -a made1234",
+    f"deleteAclConfig -c {CLUSTER} -a producer1",
 )
 _NOISE = re.compile(r"^(\tat |\t\.\.\. |[\d:,]+ \|-).*\n", re.MULTILINE)
+_REFUSAL = re.compile(r"CODE: \d+ DESC: (.*?)(?: BROKER:| For more information|$)")
+FAILED = "refused: "
 _MASKS = (
-    (re.compile(r"PlainAccessConfig@[0-9a-f]+"), "CONFIG"),
+    # The official object has no text of its own.
+    (re.compile(r"(org\.\S+)?PlainAccessConfig(@[0-9a-f]+| \[.*\])"), "CONFIG"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "TIME"),
     # Where the official text has the secret, ours has none.
@@ -91,13 +104,29 @@ def shown(printed: str, servers: Servers) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
-def printed_of(driver: Driver, servers: Servers) -> list[tuple[str, list[str]]]:
-    found = []
-    for line in LINES:
-        words = line.format(b=servers.broker.address, f=file_of(servers)).split()
-        printed = driver.mqadmin(*words, "-n", servers.namesrv.address)
-        found.append((line, shown(printed, servers)))
-    return found
+def printed_of(tool: Callable[..., str], servers: Servers) -> list[tuple[str, list[str]]]:
+    return [(line, shown(tool(*words_of(line, servers)), servers)) for line in LINES]
+
+
+def words_of(line: str, servers: Servers) -> list[str]:
+    words = line.format(b=servers.broker.address, f=file_of(servers)).split()
+    return [*words, "-n", servers.namesrv.address]
+
+
+def our_tool(*words: str) -> str:
+    """Runs `mqcore admin` as an administrator."""
+    result = CliRunner().invoke(commands, ["admin", *words], env=KEYS)
+    error = result.exception
+    assert error is None or isinstance(error, MQError), (words, result.output, error)
+    return result.output if error is None else f"{FAILED}{error_line(error)}"
+
+
+def is_alike(ours: tuple[str, list[str]], official: tuple[str, list[str]]) -> bool:
+    """Whether both print the same; of a refusal ours has one line with the words of the broker."""
+    found = _REFUSAL.search(" ".join(official[1]))
+    if found is None:
+        return ours == official
+    return ours[1][0].startswith(FAILED) and found[1] in " ".join(ours[1])
 
 
 def held(servers: Servers) -> dict[str, Any]:
@@ -117,9 +146,36 @@ def test_mqadmin_of_4_9_prints_the_same_and_leaves_the_same_file(
         serving_files(OURS, tmp_path / "ours") as ours,
         serving_files(official_software(official_49.version), tmp_path / "theirs") as theirs,
     ):
-        pairs = zip(printed_of(driver, ours), printed_of(driver, theirs), strict=True)
+        official = printed_of(driver.mqadmin, theirs)
+        pairs = zip(printed_of(driver.mqadmin, ours), official, strict=True)
         assert [pair for pair in pairs if pair[0] != pair[1]] == []
         assert held(ours) == held(theirs)
+
+
+@pytest.mark.parametrize(
+    "is_ours",
+    [pytest.param(True, marks=pytest.mark.matrix, id="ours"), pytest.param(False, id="theirs")],
+)
+def test_our_tool_prints_what_mqadmin_of_4_9_prints(
+    official_49: Official, tmp_path: Path, is_ours: bool
+) -> None:
+    theirs = official_software(official_49.version)
+    software = OURS if is_ours else theirs
+    with (
+        tool_of(official_49.version) as driver,
+        serving_files(software, tmp_path / "by-ours") as by_ours,
+        serving_files(theirs, tmp_path / "by-theirs") as by_theirs,
+    ):
+        pairs = zip(
+            printed_of(our_tool, by_ours), printed_of(driver.mqadmin, by_theirs), strict=True
+        )
+        assert [pair for pair in pairs if not is_alike(*pair)] == []
+        assert held(by_ours) == held(by_theirs)
+        shows = words_of("getAclConfig -b {b}", by_ours)
+        if is_ours:
+            assert "CVE-2024-23321" in our_tool(*shows)
+        else:
+            assert our_tool(*shows).splitlines() == driver.mqadmin(*shows).splitlines()
 
 
 def refusals(driver: Driver, servers: Servers) -> list[str]:

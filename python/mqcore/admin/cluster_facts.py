@@ -370,7 +370,7 @@ async def _certificate_end_s(address: str, config: Mapping[str, str]) -> int | N
         async with asyncio.timeout(_PORT_TIMEOUT_S):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        writer.close()
+        await _closed(writer)
         return end_of(shown)
     return None
 
@@ -380,6 +380,17 @@ async def _takes_connections(address: str) -> bool:
     with contextlib.suppress(OSError, TimeoutError, ValueError):
         async with asyncio.timeout(_PORT_TIMEOUT_S):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-        writer.close()
+        await _closed(writer)
         return True
     return False
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    """Closes a connection; one of TLS says so to the other end, whose answer may not come."""
+    writer.close()
+    try:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_PORT_TIMEOUT_S):
+                await writer.wait_closed()
+    finally:
+        writer.transport.abort()

@@ -8,11 +8,12 @@ from mqcore.audit.lines import Checked, Ending, Secret, Wanted
 from mqcore.audit.looks import settings_named, settings_now
 from mqcore.audit.recording import AuditLooks, Look, Resources, recorded
 from mqcore.audit.requests import ROWS_MAX, AuditRequests, audit
-from mqcore.audit.trail import LOGGER, AuditSettings, AuditTrail
+from mqcore.audit.trail import LOGGER, AuditFigures, AuditSettings, AuditTrail
 
 __all__ = [
     "LOGGER",
     "ROWS_MAX",
+    "AuditFigures",
     "AuditLooks",
     "AuditReader",
     "AuditRequests",

@@ -40,6 +40,7 @@ class AuditFiles:
 
     Attributes:
         ending: Where the chain ends.
+        bytes: How many bytes were appended.
     """
 
     def __init__(self, path: Path, *, file_bytes_max: int, files_max: int, is_synced: bool) -> None:
@@ -53,6 +54,7 @@ class AuditFiles:
         """
         self.path = path
         self.ending = Ending()
+        self.bytes = 0
         self._file_bytes_max = file_bytes_max
         self._files_max = files_max
         self._is_synced = is_synced
@@ -107,6 +109,7 @@ class AuditFiles:
                 os.ftruncate(self._descriptor, self._size)
             raise
         self._size += len(text)
+        self.bytes += len(text)
 
     def _open(self, row: Mapping[str, Any]) -> None:
         """Opens the file, and goes on where the chain ends; a line that was cut short is ended."""

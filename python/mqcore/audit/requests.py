@@ -68,14 +68,14 @@ class AuditRequests:
                 code=ResponseCode.INVALID_PARAMETER,
             )
         before, wanted = request.integer("before", 0), wanted_of(request.ext)
-        reader = self._trail.reader
+        reader, figures = self._trail.reader, self._trail.figures
         body: dict[str, object] = {
             "lines": [],
             "before": 0,
             "looked": 0,
             "file": "",
-            "written": self._trail.written,
-            "failed": self._trail.failed,
+            "written": 0 if figures is None else sum(figures.lines.values()),
+            "failed": 0 if figures is None else figures.missed,
         }
         if reader is not None:
             async with self._reading:

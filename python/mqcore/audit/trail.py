@@ -14,8 +14,9 @@ request.
 import asyncio
 import json
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -25,12 +26,14 @@ from mqcore.clock import wall_ms
 from mqcore.errors import ConfigurationError, RefusedError
 from mqcore.remoting import ResponseCode
 
-__all__ = ["LOGGER", "AuditSettings", "AuditTrail"]
+__all__ = ["EVENTS", "LOGGER", "AuditFigures", "AuditSettings", "AuditTrail"]
 
 # A logger of its own: lines that no file takes.
 LOGGER: Final = "mqcore.audit"
 _log = logging.getLogger(LOGGER)
 
+# What a line is about: a change, what access control has refused, a change that is asked for.
+EVENTS: Final = ("change", "refused", "asked")
 # Lines that wait for the disk at the most; refusals beyond it are counted as missing.
 _WAITING_MAX: Final = 10_000
 # Written at once.
@@ -70,14 +73,33 @@ class AuditSettings(Protocol):
         """What becomes of changes that have no line (`mqcoreAuditOnFailure`)."""
 
 
+@dataclass(frozen=True, slots=True)
+class AuditFigures:
+    """What an audit has counted since the start.
+
+    Attributes:
+        lines: Lines that were written, by what they are about: one of `EVENTS`.
+        bytes: Bytes that were written.
+        missed: Lines that could not be.
+        changes_refused: Changes that were refused because they could have no line.
+        is_failing: Whether the last line could not be written.
+        failed_ms: When a line could not be written last, Unix ms; 0: never.
+    """
+
+    lines: Mapping[str, int]
+    bytes: int
+    missed: int
+    changes_refused: int
+    is_failing: bool
+    failed_ms: int
+
+
 class AuditTrail:
     """The audit of one server.
 
     Attributes:
         server: Its name in lines.
         reader: What reads the files; None without an audit.
-        written: How many lines were written.
-        failed: How many could not be.
     """
 
     def __init__(
@@ -98,8 +120,10 @@ class AuditTrail:
         """
         self.server = server
         self.reader = AuditReader(files.path) if files is not None else None
-        self.written = 0
-        self.failed = 0
+        self._lines: Counter[str] = Counter()
+        self._missed = 0
+        self._changes_refused = 0
+        self._failed_ms = 0
         self._files = files
         self._is_strict = is_strict
         self._now_ms = now_ms
@@ -151,6 +175,20 @@ class AuditTrail:
         """Whether there is an audit."""
         return self._files is not None
 
+    @property
+    def figures(self) -> AuditFigures | None:
+        """What was counted since the start; None without an audit."""
+        if self._files is None:
+            return None
+        return AuditFigures(
+            {event: self._lines[event] for event in EVENTS},
+            self._files.bytes,
+            self._missed,
+            self._changes_refused,
+            self._is_failing,
+            self._failed_ms,
+        )
+
     def note(self, row: Mapping[str, Any]) -> None:
         """Has a line written without waiting for it."""
         if self._files is None:
@@ -181,6 +219,7 @@ class AuditTrail:
             RefusedError: It could not be written, and the change may not be made.
         """
         if self._is_strict and self._files is not None and not await self.write(row):
+            self._changes_refused += 1
             raise RefusedError(
                 f"the audit {self._files.path.name} cannot be written, and without a line of it "
                 "nothing may be changed (mqcoreAuditOnFailure=refuse)",
@@ -218,7 +257,7 @@ class AuditTrail:
                     error = raised
                     self._lost(rows, raised.strerror or str(raised))
                 else:
-                    self.written += len(rows)
+                    self._lines.update(str(row.get("event")) for row in rows)
                     self._is_failing = False
                 for _row, done in batch:
                     if done is not None and not done.done():
@@ -228,7 +267,8 @@ class AuditTrail:
 
     def _lost(self, rows: list[dict[str, Any]], why: str) -> None:
         """Counts lines that no file has, and logs them: a log is better than nothing."""
-        self.failed += len(rows)
+        self._missed += len(rows)
+        self._failed_ms = self._now_ms()
         if not self._is_failing:
             where = self._files.path if self._files is not None else ""
             _log.error("the audit %s cannot be written: %s", where, why)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from mqcore.metrics.audit_figures import AUDIT_FAMILIES
 from mqcore.metrics.families import Family, Kind
 from mqcore.metrics.program import PROGRAM_FAMILIES
 
@@ -397,6 +398,7 @@ _ROWS: Final = (
     ),
     _gauge("mqcore_deduplication_keys", "", "Messages that are remembered", only=_DEDUPLICATION),
     _gauge("mqcore_deduplication_window_ms", "", "How far back", only=_DEDUPLICATION),
+    *AUDIT_FAMILIES,
     *PROGRAM_FAMILIES,
 )
 

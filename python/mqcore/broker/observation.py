@@ -19,6 +19,7 @@ from mqcore.broker.metric_families import COMMON, FAMILIES
 from mqcore.broker.observed_topics import Pieces, bulk, group_rows, revive_rows, timer_rows
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, StateFileError
+from mqcore.metrics.audit_figures import audit_rows
 from mqcore.metrics.certificate_renewals import Protections
 from mqcore.metrics.families import Buckets, Rows
 from mqcore.metrics.page import metrics_page
@@ -83,9 +84,9 @@ def faults_of(stats: Stats) -> tuple[str, ...]:
 
 async def snapshot(state: BrokerState) -> Snapshot:
     """Returns the broker at this moment."""
-    of_members = _members(state)
+    of_loop = {**_members(state), **audit_rows(state.trail.figures)}
     fast_path = await asyncio.to_thread(state.fast_path.stats)
-    return await asyncio.to_thread(_whole, state, fast_path, of_members)
+    return await asyncio.to_thread(_whole, state, fast_path, of_loop)
 
 
 def _members(state: BrokerState) -> dict[str, Rows]:
@@ -118,13 +119,13 @@ def _members(state: BrokerState) -> dict[str, Rows]:
 
 
 def _whole(
-    state: BrokerState, fast_path: Mapping[str, int], of_members: Mapping[str, Rows]
+    state: BrokerState, fast_path: Mapping[str, int], of_loop: Mapping[str, Rows]
 ) -> Snapshot:
     stats = state.store.stats()
     parts = (
         _broker_rows(state, fast_path, stats),
         group_rows(state),
-        of_members,
+        of_loop,
         _transaction_rows(state),
         _request_rows(state),
         _store_rows(state, stats),

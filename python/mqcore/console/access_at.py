@@ -9,14 +9,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqcore.access import Acl, Entry, User
+from mqcore.admin import Access
 from mqcore.console.asking import Questions
 from mqcore.console.views import Asked, InputError
-from mqcore.errors import MQError
+from mqcore.errors import MQError, ResponseError
+from mqcore.remoting import ResponseCode
 
-__all__ = ["AccessTables", "at_each", "cluster_of", "entry_text", "tables_of"]
+__all__ = ["OLD", "AccessTables", "at_each", "cluster_of", "entry_text", "tables_of"]
 
 _MASTER: Final = 0
 _ANYWHERE: Final = "anywhere"
+# Why a broker has no users.
+OLD: Final = "of a release before 5.3, which has accounts in files (plain_acl.yml) and no users"
+_OFF: Final = "no users: its access control is not set up (authenticationMetadataProvider)"
+# What an official broker answers without that setting.
+_NOT_CONFIGURED: Final = "MetadataProvider is not configured"
 # What an entry is about: user, policy and resource; a broker has one of them at the most.
 _Key = tuple[str, str, str]
 
@@ -27,11 +34,13 @@ class AccessTables:
 
     Attributes:
         brokers: The address of each broker that answered, by `NAME ID`, masters first.
+        without: Why each of those has no users that answered and have none, by `NAME ID`.
         users: The user at each broker, by name and broker.
         entries: The entry at each broker, by user, policy and resource, and by broker.
     """
 
     brokers: Mapping[str, str]
+    without: Mapping[str, str]
     users: Mapping[str, Mapping[str, User]]
     entries: Mapping[_Key, Mapping[str, Entry]]
 
@@ -89,8 +98,9 @@ async def tables_of(asks: Questions, cluster: str) -> AccessTables:
     )
     addresses = {f"{name} {number}": address for _, name, number, address in rows}
     access = asks.admin.access
-    users = await asks.each(addresses, "users", lambda key: access.users_at(addresses[key]))
-    answering = {key: addresses[key] for key in addresses if key in users}
+    found = await asks.each(addresses, "users", lambda key: _users_at(access, addresses[key]))
+    users = {key: each for key, each in found.items() if not isinstance(each, str)}
+    answering = {key: addresses[key] for key in users}
     acls = await asks.each(
         answering, "policies", lambda key: access.all_policies_at(answering[key])
     )
@@ -101,7 +111,30 @@ async def tables_of(asks: Questions, cluster: str) -> AccessTables:
             users_at.setdefault(user.name, {})[broker] = user
         for key, entry in _entries_of(acls.get(broker, ())):
             entries_at.setdefault(key, {})[broker] = entry
-    return AccessTables(answering, dict(sorted(users_at.items())), entries_at)
+    without = {key: each for key, each in found.items() if isinstance(each, str)}
+    return AccessTables(answering, without, dict(sorted(users_at.items())), entries_at)
+
+
+async def _users_at(access: Access, address: str) -> list[User] | str:
+    """Returns the users of a broker, or why it has none.
+
+    Raises:
+        ResponseError: It refused.
+    """
+    try:
+        return await access.users_at(address)
+    except ResponseError as error:
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return OLD
+        if error.code != ResponseCode.SYSTEM_ERROR:
+            raise
+        # 5.3.3 has the cause only in what it answers about policies.
+        try:
+            await access.all_policies_at(address)
+        except ResponseError as other:
+            if _NOT_CONFIGURED in other.remark:
+                return _OFF
+        raise
 
 
 def _entries_of(acls: Iterable[Acl]) -> Iterator[tuple[_Key, Entry]]:

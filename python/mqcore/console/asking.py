@@ -201,17 +201,33 @@ class Questions:
             what: What is asked for, in words.
             make: Begins the question.
         """
+        found = await self.each_if_known({where: where}, what, lambda _key: make())
+        return found.get(where)
 
-        async def known() -> tuple[_Result | None]:
+    async def each_if_known(
+        self,
+        addresses: Mapping[_Key, str],
+        what: str,
+        make: Callable[[_Key], Awaitable[_Result]],
+    ) -> dict[_Key, _Result | None]:
+        """Asks for several things that some releases do not know: None of those, without a fault.
+
+        Args:
+            addresses: The server of each.
+            what: What is asked for, in words.
+            make: Begins the question for one.
+        """
+
+        async def known(key: _Key) -> tuple[_Result | None]:
             try:
-                return (await make(),)
+                return (await make(key),)
             except ResponseError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
             return (None,)
 
-        found = await self.ask(where, what, known)
-        return found[0] if found is not None else None
+        found = await self.each(addresses, what, known)
+        return {key: each for key, (each,) in found.items()}
 
     async def each(
         self,

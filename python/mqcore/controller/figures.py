@@ -16,6 +16,7 @@ from typing import Final
 from mqcore.clock import monotonic_s
 from mqcore.config import ControllerSettings
 from mqcore.errors import RefusedError
+from mqcore.metrics.audit_figures import AUDIT_FAMILIES
 from mqcore.metrics.certificate_renewals import Protections
 from mqcore.metrics.families import Buckets, Family, Kind, Rows
 from mqcore.metrics.program import PROGRAM_FAMILIES, program_rows
@@ -84,6 +85,7 @@ _ROWS: Final = (
         _LATENCY_BOUNDS_US,
         pushed=("request_latency", "us"),
     ),
+    *AUDIT_FAMILIES,
     *PROGRAM_FAMILIES,
 )
 FAMILIES: Final = MappingProxyType({row.name: row for row in _ROWS})

@@ -27,6 +27,7 @@ from mqcore.controller.group_file import check_group
 from mqcore.controller.peers import Peers, peers_of
 from mqcore.controller.requests import Requests
 from mqcore.errors import MQError
+from mqcore.metrics.audit_figures import audit_rows
 from mqcore.metrics.text import Snapshot
 from mqcore.native import ControllerGroupRow, ControllerNode
 from mqcore.periodic import PeriodicTasks
@@ -212,6 +213,7 @@ class Controller(LinkEvents):
         if node is None:
             raise RuntimeError("the controller has not started")
         counted = requests.figures.rows(requests.liveness.living(self._clock()), node.standing())
+        counted |= audit_rows(self._trail.figures)
         self_id = self._peers.self_id
         address = requests.peers.own_address
         return await asyncio.to_thread(

@@ -121,7 +121,10 @@ class NameServer(LinkEvents):
                 pages = {
                     "/metrics": metrics_page(
                         lambda: snapshot(
-                            self.requests, self._started_ms, self._protections(server)
+                            self.requests,
+                            self._started_ms,
+                            self._protections(server),
+                            self._trail.figures,
                         ),
                         SERIES_MAX,
                     )

@@ -74,6 +74,8 @@ def _help(row: Row) -> str:
         parts.append(f"Refused: {row.reason}.")
     if row.codes:
         parts.append(f"Requests: {', '.join(map(str, row.codes))}.")
+    if not row.is_current:
+        parts.append("A command of mqadmin 4.9; 5.3.3 and later have it no more.")
     parts += [
         f"Exactly one of {', '.join(each.shown for each in group)}." for group in _groups(row)
     ]

@@ -1,10 +1,11 @@
 """The table of commands: every command of mqadmin by name, with arguments, function and requests.
 
-`commands.txt` is the only declaration; a test compares names and arguments with the official tool.
+`commands.txt` and `commands_49.txt` are the only declarations; a test compares names and arguments
+with the official tools.
 Imports nothing that prints or asks: help and completion are made from it alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -13,7 +14,8 @@ from typing import Final
 
 __all__ = ["Argument", "Row", "find", "rows"]
 
-_FILE: Final = "commands.txt"
+# Whether mqadmin of the newest release has the commands of a file.
+_FILES: Final = {"commands.txt": True, "commands_49.txt": False}
 _REFUSED: Final = "!"
 _REQUIRED: Final = "*"
 # Of each of these groups exactly one is given.
@@ -21,7 +23,11 @@ _ONE_OF: Final = ("(", "[")
 _NO_VALUE: Final = "()"
 _ABSENT: Final = "-"
 # Names of older releases (`SubCommand.commandAlias`).
-_ALIASES: Final = {"querymsgtracebyid": "queryMsgTraceById"}
+_ALIASES: Final = {
+    "querymsgtracebyid": "queryMsgTraceById",
+    "deleteaccessconfig": "deleteAclConfig",
+    "getaccessconfigsubcommand": "getAclConfig",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ class Row:
         codes: The requests that it sends, by their numbers.
         words: What it does, in the words of mqadmin.
         arguments: Its options, without those that all commands have.
+        is_current: Whether mqadmin of the newest release has it.
     """
 
     name: str
@@ -74,22 +81,14 @@ class Row:
     codes: tuple[int, ...]
     words: str
     arguments: tuple[Argument, ...]
+    is_current: bool
 
 
 @cache
 def rows() -> Mapping[str, Row]:
-    """Returns every command by its name, in the order of mqadmin."""
-    text = (resources.files(__package__) / _FILE).read_text(encoding="utf-8")
-    found: dict[str, Row] = {}
-    block: list[str] = []
-    for line in [*(each for each in text.splitlines() if not each.startswith("#")), ""]:
-        if not line.startswith(" ") and block:
-            row = _row(block)
-            found[row.name] = row
-            block = []
-        if line:
-            block.append(line)
-    return MappingProxyType(found)
+    """Returns every command by its name, in the order of mqadmin; old ones come last."""
+    found = (row for file, is_current in _FILES.items() for row in _rows(file, is_current))
+    return MappingProxyType({row.name: row for row in found})
 
 
 def find(name: str) -> Row | None:
@@ -99,7 +98,18 @@ def find(name: str) -> Row | None:
     return next((row for each, row in rows().items() if each.lower() == named.lower()), None)
 
 
-def _row(block: list[str]) -> Row:
+def _rows(file: str, is_current: bool) -> Iterator[Row]:
+    text = (resources.files(__package__) / file).read_text(encoding="utf-8")
+    block: list[str] = []
+    for line in [*(each for each in text.splitlines() if not each.startswith("#")), ""]:
+        if not line.startswith(" ") and block:
+            yield _row(block, is_current)
+            block = []
+        if line:
+            block.append(line)
+
+
+def _row(block: list[str], is_current: bool) -> Row:
     name, function, codes, words = (cell.strip() for cell in block[0].split("|"))
     is_refused = function.startswith(_REFUSED)
     return Row(
@@ -109,6 +119,7 @@ def _row(block: list[str]) -> Row:
         codes=tuple(int(code) for code in codes.split()),
         words=words,
         arguments=tuple(_argument(line) for line in block[1:]),
+        is_current=is_current,
     )
 
 

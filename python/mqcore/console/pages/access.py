@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from mqcore.access import Resource
-from mqcore.console.access_at import AccessTables, cluster_of, entry_text, tables_of
+from mqcore.console.access_at import OLD, AccessTables, cluster_of, entry_text, tables_of
 from mqcore.console.listing import listed
 from mqcore.console.views import Asked, InputError, View, url
 
@@ -44,6 +44,8 @@ async def access(asked: Asked) -> View:
         "cluster": cluster,
         "clusters": clusters,
         "brokers": list(tables.brokers),
+        "without": sorted(tables.without.items()),
+        "are_old": OLD in tables.without.values(),
         "list": listed(rows, asked.query, columns=columns, default="name", of=len(tables.users)),
         "q": text,
         "kind": kind,
@@ -116,7 +118,7 @@ def _entry_row(
 
 
 async def _decisions(asked: Asked, tables: AccessTables, name: str) -> list[dict[str, Any]]:
-    """Returns what each broker decides about what the URL asks; official ones are faults."""
+    """Returns what each broker decides about what the URL asks; official ones do not say it."""
     text = asked.query.get("resource", "").strip()
     if not text:
         return []
@@ -125,7 +127,7 @@ async def _decisions(asked: Asked, tables: AccessTables, name: str) -> list[dict
         raise InputError(f"{text[:100]!r} is no resource, as Topic:orders or Group:* is")
     action, source = asked.choice("action", ACTIONS), asked.query.get("source", "").strip()
     admin = asked.questions.admin
-    found: dict[str, AccessDecision] = await asked.questions.each(
+    found: dict[str, AccessDecision | None] = await asked.questions.each_if_known(
         tables.brokers,
         "a decision",
         lambda broker: admin.access.decision(
@@ -145,5 +147,7 @@ async def _decisions(asked: Asked, tables: AccessTables, name: str) -> list[dict
             "authorizes": each.authorizes,
             "is_dry_run": each.is_dry_run,
         }
+        if each is not None
+        else {"broker": broker, "is_allowed": None}
         for broker, each in sorted(found.items())
     ]

@@ -52,6 +52,9 @@ async def _tables(asked: Asked) -> tuple[str, AccessTables]:
     if asked.questions.faults:
         why = "; ".join(f"{each.where}: {each.text}" for each in asked.questions.faults)
         raise InputError(f"every broker of the cluster has to take it: {why}")
+    if tables.without:
+        why = "; ".join(f"{broker}: {each}" for broker, each in tables.without.items())
+        raise InputError(f"every broker of the cluster has to take it: {why}")
     if not tables.brokers:
         raise InputError("there is no broker to change it at")
     return cluster, tables
