@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from access_control import REFUSED, ROOT, guarded, with_topic
-from live_broker import Live, live, topic_fields
+from live_broker import Live, live
 from loops import run_on
 from mqcore.audit import AuditReader, Wanted
 from mqcore.broker.audit_looks import audit_looks
@@ -24,6 +24,7 @@ from mqcore.remoting import (
 )
 from mqcore.remoting.audited_requests import AUDITED, UNAUDITED, undecided
 from mqcore.remoting.request_codes import RULES
+from request_fields import topic_fields
 
 _SECRETS = ("canary-one-1", "canary-two-2", "root-secret")
 
