@@ -15,7 +15,6 @@ from mqcore.errors import MQError
 
 __all__ = ["AccessTables", "at_each", "cluster_of", "entry_text", "tables_of"]
 
-_MASTER: Final = 0
 _ANYWHERE: Final = "anywhere"
 # What an entry is about: user, policy and resource; a broker has one of them at the most.
 _Key = tuple[str, str, str]
@@ -82,12 +81,12 @@ async def tables_of(asks: Questions, cluster: str) -> AccessTables:
     Raises:
         NameServerError: No name server answers.
     """
-    rows = sorted(
-        (each.broker_id != _MASTER, each.name, each.broker_id, each.address)
-        for each in await asks.brokers()
-        if each.cluster == cluster
-    )
-    addresses = {f"{name} {number}": address for _, name, number, address in rows}
+    info = await asks.cluster()
+    addresses = {
+        f"{name} {broker_id}": address
+        for name, broker_id, address in info.masters_first()
+        if info.cluster_of(name) == cluster
+    }
     access = asks.admin.access
     users = await asks.each(addresses, "users", lambda key: access.users_at(addresses[key]))
     answering = {key: addresses[key] for key in addresses if key in users}
