@@ -14,7 +14,7 @@ from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.native import Command, decode_records
 from mqcore.remoting import Request, RequestCode, ResponseCode
-from request_fields import SUBSCRIPTION, topic_fields
+from request_fields import SUBSCRIPTION
 
 FOR_EVER = str(2**63 - 1)
 
@@ -48,42 +48,6 @@ def test_topics_are_created_changed_listed_and_deleted(tmp_path: Path) -> None:
                 assert gone.code == ResponseCode.TOPIC_NOT_EXIST
             again = await client.call(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 2})
             assert again.ext["offset"] == "0"
-
-    run_on("uvloop", run())
-
-
-def test_numbers_wider_than_javas_are_refused_or_not_kept(tmp_path: Path) -> None:
-    """What the fast path cannot take would be in the file, and end every start."""
-    wide = 1 << 40
-
-    async def run() -> None:
-        async with live(tmp_path) as client:
-            for name in ("readQueueNums", "writeQueueNums", "perm", "topicSysFlag"):
-                ext = topic_fields("T", **{name: wide})
-                answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
-                assert (answer.code, name in (answer.remark or "")) == (1, True), name
-            row = {"topicName": "U", "topicSysFlag": wide}
-            listed = compact({"topicConfigList": [row]})
-            code = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
-            assert (await client.call(code, {}, listed)).code == 0
-            group = compact({"groupName": "g", "retryMaxTimes": wide, "retryQueueNums": -wide})
-            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-            assert (await client.call(code, {}, group)).code == 0
-            assert (await client.send("U", b"x")).code == 0
-        async with live(tmp_path) as client:
-            topics = await client.json(RequestCode.GET_ALL_TOPIC_CONFIG)
-            assert "T" not in topics["topicConfigTable"]
-            assert topics["topicConfigTable"]["U"]["topicSysFlag"] == 0
-            groups = await client.json(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-            assert groups["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 16
-        for table, row in (("topicConfigTable", "U"), ("subscriptionGroupTable", "g")):
-            names = {"topicConfigTable": "topics", "subscriptionGroupTable": "subscriptionGroup"}
-            path = tmp_path / "config" / f"{names[table]}.json"
-            found = json.loads(path.read_text())
-            found[table][row] |= {"topicSysFlag": wide, "perm": wide, "retryMaxTimes": wide}
-            path.write_text(json.dumps(found))
-        async with live(tmp_path) as client:
-            assert (await client.send("U", b"x")).code == 0
 
     run_on("uvloop", run())
 
