@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_broker import Live, field_texts, live, topic_fields
+from live_broker import Live, field_texts, live
 from mqcore.model.relaxed_json import compact, parse
 from mqcore.native import Command
 from mqcore.remoting import Credentials, RequestCode, expect, signed
+from request_fields import topic_fields
 
 ROOT = Credentials("root", "root-secret")
 ON = {
@@ -23,6 +24,36 @@ ON = {
     "mqcoreFailedSignaturesPerMinute": "0",
 }
 REFUSED = 16
+# Who is in `plain_accounts`: the secrets look like numbers, as in the official distribution.
+PLAIN_PRODUCER = Credentials("producer1", "12345678")
+PLAIN_ADMIN = Credentials("rocketmq2", "admin-secret")
+
+
+def plain_accounts(topic: str) -> str:
+    """Returns a `plain_acl.yml` of 4.x much as the official distribution has it.
+
+    Args:
+        topic: What the producer may write and read.
+    """
+    producer, admin = PLAIN_PRODUCER, PLAIN_ADMIN
+    return f"""
+globalWhiteRemoteAddresses:
+- 10.10.103.*
+accounts:
+- accessKey: {producer.access_key}
+  secretKey: {producer.secret_key}
+  whiteRemoteAddress:
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms:
+  - {topic}=PUB|SUB
+  - denied=DENY
+- accessKey: {admin.access_key}
+  secretKey: {admin.secret_key}
+  whiteRemoteAddress: 192.168.1.*
+  admin: true
+"""
 
 
 @dataclass(slots=True)

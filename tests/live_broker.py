@@ -16,6 +16,7 @@ from mqcore.config import settings_of_pairs
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
 from mqcore.remoting import Client, Dispatcher, Request, RequestCode, expect
+from request_fields import pull_fields, topic_fields
 
 # Small files: a store of the default sizes allocates gigabytes.
 SMALL = {
@@ -34,7 +35,6 @@ SMALL = {
     "listenPort": "0",
     **ON_FULL_DISKS,
 }
-SUSPEND, SUBSCRIPTION, COMMIT = 2, 4, 1
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Live:
         self, topic: str, offset: int, *, queue_id: int = 0, group: str = "g", wait_ms: int = 0
     ) -> Command:
         """Pulls with the subscription in the request; holds with `wait_ms`."""
-        ext = pull_fields(topic, group, offset, queue_id=queue_id, wait_ms=wait_ms)
+        ext = pull_fields(topic, offset, group=group, queue_id=queue_id, wait_ms=wait_ms)
         return await self.call(RequestCode.PULL_MESSAGE, ext)
 
 
@@ -135,20 +135,6 @@ def field_texts(ext: Mapping[str, object] | None) -> dict[str, str]:
     return {name: _text(value) for name, value in (ext or {}).items()}
 
 
-def topic_fields(topic: str, queues: int = 1, perm: int = 6) -> dict[str, object]:
-    """Returns the fields of UPDATE_AND_CREATE_TOPIC, as `mqadmin updateTopic` sends them."""
-    return {
-        "topic": topic,
-        "defaultTopic": "TBW102",
-        "readQueueNums": queues,
-        "writeQueueNums": queues,
-        "perm": perm,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": False,
-    }
-
-
 def send_fields(topic: str, queue_id: int = 0, **properties: object) -> dict[str, object]:
     """Returns the fields of a send with short names."""
     text = "".join(f"{name}\x01{_text(value)}\x02" for name, value in properties.items())
@@ -165,25 +151,6 @@ def send_fields(topic: str, queue_id: int = 0, **properties: object) -> dict[str
         "j": 0,
         "k": False,
         "m": False,
-    }
-
-
-def pull_fields(
-    topic: str, group: str, offset: int = 0, *, queue_id: int = 0, wait_ms: int = 0
-) -> dict[str, object]:
-    """Returns the fields of a pull that brings its subscription; held with `wait_ms`."""
-    return {
-        "consumerGroup": group,
-        "topic": topic,
-        "queueId": queue_id,
-        "queueOffset": offset,
-        "maxMsgNums": 32,
-        "sysFlag": SUBSCRIPTION | (SUSPEND if wait_ms else 0),
-        "commitOffset": 0,
-        "suspendTimeoutMillis": wait_ms,
-        "subscription": "*",
-        "subVersion": 0,
-        "expressionType": "TAG",
     }
 
 

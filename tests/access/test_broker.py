@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from access_control import ON, REFUSED, ROOT, Guarded, guarded, with_topic
-from live_broker import live, pull_fields, send_fields
+from live_broker import live, send_fields
 from loops import run_on
 from mqcore.errors import ConfigurationError
 from mqcore.model.relaxed_json import compact, parse
 from mqcore.remoting import Credentials, RequestCode, ResponseCode
+from request_fields import pull_fields
 
 _SEND, _PULL = RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE
 
@@ -41,7 +42,7 @@ def test_a_send_is_served_to_who_signs_and_may(tmp_path: Path) -> None:
                 "User:app has no permission to access Topic:other from 127.0.0.1, "
                 "no matched policies.",
             )
-            pulled = await broker.ask(app, _PULL, pull_fields("t", "g"))
+            pulled = await broker.ask(app, _PULL, pull_fields("t"))
             assert pulled.code == REFUSED
 
     run_on("uvloop", run())

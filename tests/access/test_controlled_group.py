@@ -11,11 +11,12 @@ from interop.controlled import NAME, Group, group
 from interop.patience import eventually
 from interop.replicated import asked
 from interop.servers import CLUSTER, OURS
-from live_broker import field_texts, send_fields, topic_fields
+from live_broker import field_texts, send_fields
 from mqcore.access import User
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command
 from mqcore.remoting import Credentials, RequestCode, expect
+from request_fields import topic_fields
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ import pytest
 from access.test_name_server import serving, tables, write
 from access_control import REFUSED, ROOT, guarded
 from interop.patience import eventually
-from live_broker import topic_fields
 from loops import run_on
 from mqcore.broker.admin_pace import AdminPace
 from mqcore.errors import RefusedError
 from mqcore.remoting import Client, Credentials, OwnRequestCode, RequestCode, signed
+from request_fields import topic_fields
 
 WRONG = Credentials("root", "another")
 CODE = RequestCode.GET_BROKER_CONFIG

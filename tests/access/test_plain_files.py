@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from access_control import ON, Guarded
-from live_broker import live, pull_fields, send_fields
+from access_control import ON, PLAIN_ADMIN, PLAIN_PRODUCER, Guarded, plain_accounts
+from live_broker import live, send_fields
 from loops import run_on
 from mqcore.access import AccessControl, PlainFiles
 from mqcore.access.plain_content import PlainContent
@@ -16,31 +16,13 @@ from mqcore.config import settings_of_pairs
 from mqcore.errors import ConfigurationError, StateFileError
 from mqcore.model.relaxed_json import compact, parse
 from mqcore.remoting import Credentials, RequestCode
+from request_fields import pull_fields
 
 _SEND, _PULL = RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE
 _SYSTEM_ERROR, _UNSUPPORTED = 1, 3
 _EXCEPTION = "org.apache.rocketmq.acl.common.AclException: "
-PRODUCER = Credentials("producer1", "12345678")
-ADMIN = Credentials("rocketmq2", "admin-secret")
-CONTENT = """
-# As the official distribution has it.
-globalWhiteRemoteAddresses:
-- 10.10.103.*
-accounts:
-- accessKey: producer1
-  secretKey: 12345678
-  whiteRemoteAddress:
-  admin: false
-  defaultTopicPerm: DENY
-  defaultGroupPerm: SUB
-  topicPerms:
-  - t=PUB|SUB
-  - denied=DENY
-- accessKey: rocketmq2
-  secretKey: admin-secret
-  whiteRemoteAddress: 192.168.1.*
-  admin: true
-"""
+PRODUCER, ADMIN = PLAIN_PRODUCER, PLAIN_ADMIN
+CONTENT = plain_accounts("t")
 
 
 def write(home: Path, text: str = CONTENT, name: str = "plain_acl.yml") -> Path:
@@ -84,7 +66,7 @@ def test_accounts_send_and_consume_by_their_permissions(tmp_path: Path) -> None:
             ):
                 answer = await broker.ask(who, _SEND, send_fields(topic_name), b"x")
                 assert (answer.code, answer.remark) == (_SYSTEM_ERROR, f"{_EXCEPTION}{words}")
-            pulled = await broker.ask(PRODUCER, _PULL, pull_fields("t", "g"))
+            pulled = await broker.ask(PRODUCER, _PULL, pull_fields("t"))
             assert pulled.code == 0
             # What the body asks for.
             beat = {

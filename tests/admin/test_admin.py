@@ -10,7 +10,7 @@ import mqcore
 import mqcore.admin
 from loops import run_on
 from mqcore import ConsumeFrom, Message, aio
-from mqcore.admin import Entry, GroupConfig, Resource, TopicConfig, User
+from mqcore.admin import ClusterInfo, Entry, GroupConfig, Resource, TopicConfig, User
 from mqcore.errors import (
     AddressError,
     ClosedError,
@@ -48,6 +48,16 @@ def methods(family: type) -> dict[str, object]:
         for name, each in vars(family).items()
         if not name.startswith("_")
     }
+
+
+def test_brokers_are_listed_masters_first() -> None:
+    known = {"b": {0: "h:1", 1: "h:2"}, "a": {10: "h:3", 2: "h:4", 0: "h:5"}}
+    found = ClusterInfo(brokers=known, clusters={}).masters_first()
+    assert [(name, broker_id) for name, broker_id, _address in found] == [
+        *(("a", 0), ("b", 0)),
+        *(("a", 2), ("a", 10), ("b", 1)),
+    ]
+    assert [address for *_, address in found] == ["h:5", "h:1", "h:4", "h:3", "h:2"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -19,7 +19,7 @@ from attacks.attacking import (
     names,
     tree,
 )
-from live_broker import batch_fields, live, send_fields, topic_fields
+from live_broker import batch_fields, live, send_fields
 from loops import run_on
 from mqcore.config import Layer, Program, controller_settings, namesrv_settings, resolved
 from mqcore.controller.server import Controller
@@ -27,6 +27,7 @@ from mqcore.errors import MQError
 from mqcore.model.relaxed_json import compact
 from mqcore.namesrv.server import NameServer
 from mqcore.remoting import AnsweredBy, Client, RequestCode, answered_by
+from request_fields import topic_fields
 
 # A store of these tests lies two folders deep, so that what climbs out is seen.
 _DEEP = ("outer", "inner", "store")

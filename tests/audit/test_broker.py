@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from access_control import REFUSED, ROOT, guarded, with_topic
-from live_broker import Live, live, topic_fields
+from live_broker import Live, live
 from loops import run_on
 from mqcore.audit import AuditReader, Wanted
 from mqcore.broker.audit_looks import audit_looks
@@ -27,6 +27,7 @@ from mqcore.remoting import (
 )
 from mqcore.remoting.audited_requests import AUDITED, UNAUDITED, undecided
 from mqcore.remoting.request_codes import RULES
+from request_fields import topic_fields
 
 _AUDIT = "mqcore_audit_"
 _SECRETS = ("canary-one-1", "canary-two-2", "root-secret")

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from broker.test_serving import heartbeat
-from live_broker import SUBSCRIPTION, Live, live
+from live_broker import Live, live
 from loops import run_on, until
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.native import Command, decode_records
 from mqcore.remoting import Request, RequestCode, ResponseCode
+from request_fields import SUBSCRIPTION
 
 FOR_EVER = str(2**63 - 1)
 

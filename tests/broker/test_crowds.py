@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from live_broker import SUBSCRIPTION, SUSPEND, Live, live
+from live_broker import Live, live
 from loops import run_on, until
 from mqcore.broker.decisions import EXECUTED_PER_TURN
 from mqcore.broker.order_locks import LOCKS_PER_TURN, QUEUES_PER_REQUEST_MAX, REQUEST_BYTES_MAX
@@ -18,6 +18,7 @@ from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.native import Command, FrameReader
 from mqcore.remoting import RequestCode
+from request_fields import SUBSCRIPTION, SUSPEND
 
 MANY = 1_500
 SYSTEM_BUSY = 2

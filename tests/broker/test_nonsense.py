@@ -1,12 +1,15 @@
 """Every request that there is, with fields and bodies that make no sense: each is answered."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from live_broker import live
 from loops import run_on
+from mqcore.model.relaxed_json import compact
 from mqcore.remoting import RequestCode
+from request_fields import topic_fields
 
 _NAMES_TEXT = """
 topic defaultTopic readQueueNums writeQueueNums perm topicFilterType topicSysFlag order group
@@ -40,3 +43,39 @@ def test_every_request_is_answered(
     run_on("uvloop", run())
     # Nothing came as a surprise: a surprise is answered too, and logged with its trace.
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+def test_numbers_wider_than_javas_are_refused_or_not_kept(tmp_path: Path) -> None:
+    """What the fast path cannot take would be in the file, and end every start."""
+    wide = 1 << 40
+
+    async def run() -> None:
+        async with live(tmp_path) as client:
+            for name in ("readQueueNums", "writeQueueNums", "perm", "topicSysFlag"):
+                ext = topic_fields("T", **{name: wide})
+                answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+                assert (answer.code, name in (answer.remark or "")) == (1, True), name
+            row = {"topicName": "U", "topicSysFlag": wide}
+            listed = compact({"topicConfigList": [row]})
+            code = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
+            assert (await client.call(code, {}, listed)).code == 0
+            group = compact({"groupName": "g", "retryMaxTimes": wide, "retryQueueNums": -wide})
+            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            assert (await client.call(code, {}, group)).code == 0
+            assert (await client.send("U", b"x")).code == 0
+        async with live(tmp_path) as client:
+            topics = await client.json(RequestCode.GET_ALL_TOPIC_CONFIG)
+            assert "T" not in topics["topicConfigTable"]
+            assert topics["topicConfigTable"]["U"]["topicSysFlag"] == 0
+            groups = await client.json(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            assert groups["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 16
+        for table, row in (("topicConfigTable", "U"), ("subscriptionGroupTable", "g")):
+            names = {"topicConfigTable": "topics", "subscriptionGroupTable": "subscriptionGroup"}
+            path = tmp_path / "config" / f"{names[table]}.json"
+            found = json.loads(path.read_text())
+            found[table][row] |= {"topicSysFlag": wide, "perm": wide, "retryMaxTimes": wide}
+            path.write_text(json.dumps(found))
+        async with live(tmp_path) as client:
+            assert (await client.send("U", b"x")).code == 0
+
+    run_on("uvloop", run())

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from live_broker import SUBSCRIPTION, SUSPEND, Live, another, live
+from live_broker import Live, another, live
 from loops import run_on, until
 from mqcore.model.heartbeats import ConsumerData, HeartbeatData
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode
+from request_fields import SUBSCRIPTION, SUSPEND
 
 ON = {"enablePropertyFilter": "true"}
 OFF_REMARK = "The broker does not support consumer to filter message by SQL92"

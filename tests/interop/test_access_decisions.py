@@ -19,11 +19,12 @@ import mqcore
 from interop.official import Official
 from interop.servers import OURS, Servers, Software, official_software, serving
 from interop.test_access import ON, ROOT
-from live_broker import field_texts, pull_fields, send_fields, topic_fields
+from live_broker import field_texts, send_fields
 from loops import run_on
 from mqcore.admin import Entry, Resource, User
 from mqcore.model.relaxed_json import compact
 from mqcore.remoting import Client, Credentials, RequestCode
+from request_fields import pull_fields, topic_fields
 
 pytestmark = [pytest.mark.java, pytest.mark.matrix]
 
@@ -48,8 +49,8 @@ _LOCK = {"consumerGroup": _GROUP, "clientId": "c"}
 _QUEUES = [{"topic": _TOPIC, "brokerName": "broker-a", "queueId": 0}]
 REQUESTS: Final = {
     _SEND: Asked(RequestCode.SEND_MESSAGE_V2, send_fields(_TOPIC), b"x"),
-    "pull": Asked(RequestCode.PULL_MESSAGE, pull_fields(_TOPIC, _GROUP)),
-    "lite pull": Asked(RequestCode.LITE_PULL_MESSAGE, pull_fields(_TOPIC, _GROUP)),
+    "pull": Asked(RequestCode.PULL_MESSAGE, pull_fields(_TOPIC, group=_GROUP)),
+    "lite pull": Asked(RequestCode.LITE_PULL_MESSAGE, pull_fields(_TOPIC, group=_GROUP)),
     "offset": Asked(RequestCode.QUERY_CONSUMER_OFFSET, _OF_GROUP),
     "commit": Asked(RequestCode.UPDATE_CONSUMER_OFFSET, _OF_GROUP | {"commitOffset": 0}),
     "end": Asked(RequestCode.GET_MAX_OFFSET, {"topic": _TOPIC, "queueId": 0}),

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from access_control import PLAIN_ADMIN, plain_accounts
 from interop.driver import Driver, driving
 from interop.install import OfficialError
 from interop.mqadmin import create_topic
@@ -26,27 +27,9 @@ from mqcore.model.tools_file import tools_text
 
 pytestmark = pytest.mark.java
 
-ADMIN = ("rocketmq2", "admin-secret")
-KEYS = {"MQCORE_ACCESS_KEY": ADMIN[0], "MQCORE_SECRET_KEY": ADMIN[1]}
+KEYS = {"MQCORE_ACCESS_KEY": PLAIN_ADMIN[0], "MQCORE_SECRET_KEY": PLAIN_ADMIN[1]}
 ON = {"aclEnable": "true"}
 TOPIC = "orders"
-CONTENT = """
-globalWhiteRemoteAddresses:
-- 10.10.103.*
-accounts:
-- accessKey: producer1
-  secretKey: 12345678
-  whiteRemoteAddress:
-  admin: false
-  defaultTopicPerm: DENY
-  defaultGroupPerm: SUB
-  topicPerms:
-  - orders=PUB|SUB
-  - denied=DENY
-- accessKey: rocketmq2
-  secretKey: admin-secret
-  admin: true
-"""
 # {b} is the broker's address, {f} a file of its.
 LINES = (
     "updateAclConfig -b {b} -a made1234 -s secret12 -t orders=PUB|SUB,u=SUB -g g1=DENY -m false",
@@ -88,13 +71,13 @@ def serving_files(software: Software, root: Path) -> AbstractContextManager[Serv
     servers = prepared(software, root, ON)
     path = file_of(servers)
     path.parent.mkdir(parents=True)
-    path.write_text(CONTENT, encoding="utf-8")
+    path.write_text(plain_accounts(TOPIC), encoding="utf-8")
     return started(servers)
 
 
 def tool_of(version: str) -> AbstractContextManager[Driver]:
     """Starts official clients, whose mqadmin signs as an administrator."""
-    return driving(version, credentials=tools_text(*ADMIN))
+    return driving(version, credentials=tools_text(PLAIN_ADMIN.access_key, PLAIN_ADMIN.secret_key))
 
 
 def shown(printed: str, servers: Servers) -> list[str]:

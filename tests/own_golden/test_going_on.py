@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from live_broker import SUBSCRIPTION, Live
+from live_broker import Live
 from loops import run_on
 from mqcore.broker.pop_orders import parse_orders
 from mqcore.clock import wall_ms
@@ -14,6 +14,7 @@ from own_golden.cases import CLEAN, contents
 from own_golden.serving import serving
 from own_golden.workload import COMMIT, HOUR_S, end_transaction
 from popping import Popper
+from request_fields import SUBSCRIPTION
 
 Roots = Callable[[str], Path]
 MS_PER_S = 1_000

@@ -10,8 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from recorded.conversation import NOW_MS, Request, step
+from request_fields import COMMIT, SUBSCRIPTION, SUSPEND, pull_fields, topic_fields
 
 __all__ = [
+    "COMMIT",
+    "SUBSCRIPTION",
+    "SUSPEND",
     "batch_body",
     "compact",
     "consumer",
@@ -26,8 +30,6 @@ __all__ = [
     "topic_fields",
 ]
 
-# Bits of the flags of a pull.
-COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 BORN_MS: Final = NOW_MS - 5
 _LONG_NAMES: Final = {
     "a": "producerGroup",
@@ -54,21 +56,6 @@ def compact(value: Any) -> bytes:
 def name_value(properties: Mapping[str, object]) -> str:
     """Returns properties of a message as a header has them."""
     return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
-
-
-def topic_fields(topic: str, queues: int = 1, perm: int = 6, **more: object) -> dict[str, object]:
-    """Returns the fields of UPDATE_AND_CREATE_TOPIC."""
-    return {
-        "topic": topic,
-        "defaultTopic": "TBW102",
-        "readQueueNums": queues,
-        "writeQueueNums": queues,
-        "perm": perm,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": False,
-        **more,
-    }
 
 
 def create(topic: str, queues: int = 1, perm: int = 6, **more: object) -> Request:
@@ -127,26 +114,6 @@ def batch_body(messages: Sequence[tuple[bytes, Mapping[str, object]]]) -> bytes:
         rest += body + struct.pack(">H", len(text)) + text
         parts.append(struct.pack(">I", 4 + len(rest)) + rest)
     return b"".join(parts)
-
-
-def pull_fields(
-    topic: str, offset: int = 0, *, queue_id: int = 0, wait_ms: int = 0, **more: object
-) -> dict[str, object]:
-    """Returns the fields of PULL_MESSAGE with its subscription; held where `wait_ms` is given."""
-    fields: dict[str, object] = {
-        "consumerGroup": "g",
-        "topic": topic,
-        "queueId": queue_id,
-        "queueOffset": offset,
-        "maxMsgNums": 32,
-        "sysFlag": SUBSCRIPTION | (SUSPEND if wait_ms else 0),
-        "commitOffset": 0,
-        "suspendTimeoutMillis": wait_ms,
-        "subscription": "*",
-        "subVersion": 0,
-        "expressionType": "TAG",
-    }
-    return fields | more
 
 
 def subscription(

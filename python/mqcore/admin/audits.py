@@ -1,7 +1,7 @@
 """The audits of servers of mqcore: who changed what, who was refused, whether lines are missing."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from mqcore.admin.arguments import LONG_MAX, whole
 from mqcore.admin.transport import Transport
@@ -11,8 +11,6 @@ from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import OwnRequestCode
 
 __all__ = ["AuditCheck", "AuditPage", "Audits"]
-
-_MASTER: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +97,8 @@ class Audits:
         Raises:
             NameServerError: No name server answers.
         """
-        brokers = (await self._transport.cluster()).brokers
-        numbered = [
-            (broker_id != _MASTER, name, broker_id, address)
-            for name, by_id in brokers.items()
-            for broker_id, address in by_id.items()
-        ]
-        return [address for *_order, address in sorted(numbered)]
+        rows = (await self._transport.cluster()).masters_first()
+        return [address for _name, _id, address in rows]
 
     async def read(
         self, address: str, *, count: int = 100, before: int = 0, wanted: Wanted | None = None

@@ -77,6 +77,15 @@ class ClusterInfo:
         found = {name: self.brokers.get(name, {}).get(_MASTER_ID) for name in names}
         return {name: address for name, address in found.items() if address}
 
+    def masters_first(self) -> list[tuple[str, int, str]]:
+        """Returns name, id and address of every broker: masters by name, then the others."""
+        rows = [
+            (broker_id != _MASTER_ID, name, broker_id, address)
+            for name, by_id in self.brokers.items()
+            for broker_id, address in by_id.items()
+        ]
+        return [row[1:] for row in sorted(rows)]
+
     def cluster_of(self, broker_name: str) -> str:
         """Returns the cluster of a broker name, empty for one that is in none."""
         return next((each for each, names in self.clusters.items() if broker_name in names), "")

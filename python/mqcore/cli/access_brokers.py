@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from mqcore.access.model import ACTION_BITS, Acl, Resource, User
 from mqcore.cli.mqadmin.servers import Servers
@@ -12,8 +12,6 @@ from mqcore.model.relaxed_json import compact
 from mqcore.remoting import OwnRequestCode, RequestCode, ResponseCode
 
 __all__ = ["AccessBrokers", "Planned", "changes_between", "suggestions"]
-
-_MASTER: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,8 @@ class AccessBrokers:
     async def _addresses(self) -> list[str]:
         if self._named:
             return list(self._named)
-        rows = (await self._servers.cluster()).brokers.values()
-        numbered = [(each, address) for row in rows for each, address in row.items()]
-        found = [address for _number, address in sorted(numbered, key=lambda x: x[0] != _MASTER)]
+        rows = (await self._servers.cluster()).masters_first()
+        found = [address for _name, _id, address in rows]
         if not found:
             raise MQError("name servers know no broker; name one with --broker")
         return found

@@ -17,7 +17,6 @@ from mqcore.remoting import ResponseCode
 
 __all__ = ["OLD", "AccessTables", "at_each", "cluster_of", "entry_text", "tables_of"]
 
-_MASTER: Final = 0
 _ANYWHERE: Final = "anywhere"
 # Why a broker has no users.
 OLD: Final = "of a release before 5.3, which has accounts in files (plain_acl.yml) and no users"
@@ -91,12 +90,12 @@ async def tables_of(asks: Questions, cluster: str) -> AccessTables:
     Raises:
         NameServerError: No name server answers.
     """
-    rows = sorted(
-        (each.broker_id != _MASTER, each.name, each.broker_id, each.address)
-        for each in await asks.brokers()
-        if each.cluster == cluster
-    )
-    addresses = {f"{name} {number}": address for _, name, number, address in rows}
+    info = await asks.cluster()
+    addresses = {
+        f"{name} {broker_id}": address
+        for name, broker_id, address in info.masters_first()
+        if info.cluster_of(name) == cluster
+    }
     access = asks.admin.access
     found = await asks.each(addresses, "users", lambda key: _users_at(access, addresses[key]))
     users = {key: each for key, each in found.items() if not isinstance(each, str)}

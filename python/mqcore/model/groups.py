@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from mqcore.model.attributes import PRIORITY_FACTOR
-from mqcore.model.reading import as_bool, as_dict, as_int, as_text
+from mqcore.model.reading import INT, as_bool, as_dict, as_int, as_text
 from mqcore.model.retry_policies import CUSTOMIZED, RetryPolicy, retry_policy
 
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
@@ -95,8 +95,8 @@ class GroupConfig:
             is_broadcast_enabled=as_bool(found.get("consumeBroadcastEnable"), True),
             reads_from_min=as_bool(found.get("consumeFromMinEnable"), True),
             notifies_changes=as_bool(found.get("notifyConsumerIdsChangedEnable"), True),
-            retry_queues=as_int(found.get("retryQueueNums"), 1),
-            retry_max_times=as_int(found.get("retryMaxTimes"), 16),
+            retry_queues=as_int(found.get("retryQueueNums"), 1, bits=INT),
+            retry_max_times=as_int(found.get("retryMaxTimes"), 16, bits=INT),
             broker_id=as_int(found.get("brokerId")),
             slow_broker_id=as_int(found.get("whichBrokerWhenConsumeSlowly"), 1),
             extras=_extras() | rest,

@@ -2,23 +2,25 @@
 
 from typing import Any
 
-# Java's int and long: what is beyond wraps in no client, it is simply not meant.
-_LONG_MAX = 2**63 - 1
+# Bits of Java's int and long: what is beyond wraps in no client, it is simply not meant.
+INT, LONG = 32, 64
 
 
-def as_int(value: Any, default: int = 0) -> int:
-    """Returns a number, also one given as text; `default` for anything else."""
+def as_int(value: Any, default: int = 0, *, bits: int = LONG) -> int:
+    """Returns a number of so many bits, also one given as text; `default` for anything else."""
     if isinstance(value, bool):
         return int(value)
+    bound = 1 << (bits - 1)
     if isinstance(value, float):
-        return int(value) if abs(value) <= _LONG_MAX else default
+        # No fraction lies between the largest number and the bound.
+        return int(value) if -bound <= value < bound else default
     if isinstance(value, str):
         try:
             value = int(value)
         except ValueError:
             return default
     if isinstance(value, int):
-        return value if -_LONG_MAX - 1 <= value <= _LONG_MAX else default
+        return value if -bound <= value < bound else default
     return default
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from mqcore.model.reading import as_bool, as_dict, as_int, as_text
+from mqcore.model.reading import INT, as_bool, as_dict, as_int, as_text
 
 PERM_PRIORITY: Final = 8
 PERM_READ: Final = 4
@@ -130,11 +130,11 @@ class TopicConfig:
         kind = found.get("topicFilterType")
         return cls(
             name=as_text(found.get("topicName")) or name,
-            read_queues=as_int(found.get("readQueueNums"), 16),
-            write_queues=as_int(found.get("writeQueueNums"), 16),
-            perm=as_int(found.get("perm"), PERM_READ_WRITE),
+            read_queues=as_int(found.get("readQueueNums"), 16, bits=INT),
+            write_queues=as_int(found.get("writeQueueNums"), 16, bits=INT),
+            perm=as_int(found.get("perm"), PERM_READ_WRITE, bits=INT),
             filter_type="MULTI_TAG" if kind in ("MULTI_TAG", 1) else "SINGLE_TAG",
-            sys_flag=as_int(found.get("topicSysFlag")),
+            sys_flag=as_int(found.get("topicSysFlag"), bits=INT),
             order=as_bool(found.get("order")),
             attributes={k: as_text(v) for k, v in as_dict(found.get("attributes")).items()},
         )

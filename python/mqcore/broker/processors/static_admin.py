@@ -6,6 +6,7 @@ from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.processors.topic_admin import check_topic
 from mqcore.broker.state import BrokerState
 from mqcore.errors import BadJsonError, RefusedError
+from mqcore.model.reading import INT
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.static_topics import MappingFaultError, StaticTopic
 from mqcore.model.topics import QUEUES_MAX, TopicConfig
@@ -33,11 +34,11 @@ class StaticAdmin:
         known = self._state.topics.find(request.field("topic"))
         topic = TopicConfig(
             name=request.field("topic"),
-            read_queues=request.integer("readQueueNums"),
-            write_queues=request.integer("writeQueueNums"),
-            perm=request.integer("perm"),
+            read_queues=request.integer("readQueueNums", bits=INT),
+            write_queues=request.integer("writeQueueNums", bits=INT),
+            perm=request.integer("perm", bits=INT),
             filter_type=request.ext.get("topicFilterType", "SINGLE_TAG"),
-            sys_flag=request.integer("topicSysFlag", 0),
+            sys_flag=request.integer("topicSysFlag", 0, bits=INT),
             attributes={} if known is None else known.attributes,
         )
         check_topic(self._state, topic)

@@ -20,7 +20,7 @@ from mqcore.model.attributes import (
     parse_changes,
 )
 from mqcore.model.queues import MessageQueue
-from mqcore.model.reading import as_list
+from mqcore.model.reading import INT, as_list
 from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object, with_queue_keys
 from mqcore.model.topics import (
     QUEUES_MAX,
@@ -60,11 +60,11 @@ class TopicAdmin:
         """17: creates or changes a topic; when it is answered, routes know it."""
         topic = TopicConfig(
             name=request.field("topic"),
-            read_queues=request.integer("readQueueNums"),
-            write_queues=request.integer("writeQueueNums"),
-            perm=request.integer("perm"),
+            read_queues=request.integer("readQueueNums", bits=INT),
+            write_queues=request.integer("writeQueueNums", bits=INT),
+            perm=request.integer("perm", bits=INT),
             filter_type=request.ext.get("topicFilterType", "SINGLE_TAG"),
-            sys_flag=request.integer("topicSysFlag", 0),
+            sys_flag=request.integer("topicSysFlag", 0, bits=INT),
             order=request.flag("order"),
         )
         try:
