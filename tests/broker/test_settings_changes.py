@@ -3,8 +3,9 @@
 import pytest
 
 from live_broker import SMALL
-from mqcore.broker.settings_changes import SOURCE_NEXT, changed, file_with
+from mqcore.broker.settings_changes import SOURCE_NEXT, changed
 from mqcore.config import BrokerSettings, settings_of_pairs
+from mqcore.config.properties import file_with
 from mqcore.errors import RefusedError
 from mqcore.remoting import ResponseCode
 

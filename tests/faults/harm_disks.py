@@ -121,6 +121,61 @@ def fail_reads(it: Alone, _: random.Random) -> None:
     must_live(it)
 
 
+def fail_mapped_reads(it: Alone, _: random.Random) -> None:
+    """Reads of the log fail, and nothing is cached: where it is mapped that ends the process.
+
+    It says of which file, and is started again when the disk is well.
+    """
+    began = len(it.broker.printed())
+    it.disk.fail("READ", _LOG, errno.EIO)
+    it.disk.forget_pages(_LOG)
+
+    def read() -> bool:
+        it.read_all()
+        return it.broker.has_died
+
+    assert eventually(read, bool), "it lives on"
+    printed = it.broker.printed()[began:]
+    assert "(SIGBUS): " in printed, printed[-2_000:]
+    assert f"{_LOG}0" in printed.split("(SIGBUS): ")[1].splitlines()[0]
+    it.disk.heal()
+    it.broker.kill()
+    it.broker.start()
+
+
+def remove_file(it: Alone, dice: random.Random) -> None:
+    """A file of the log or of a queue is removed by hand while the broker runs.
+
+    It goes on with what it has open, and `verify` names the file. One of the log is put back before
+    the broker is started again, as from a copy; one of a queue is made again from the log.
+    """
+    folder = it.store / dice.choice(("commitlog", "consumequeue"))
+    is_log = folder.name == "commitlog"
+    files = sorted(each for each in folder.rglob("*") if each.is_file() and each.name.isdecimal())
+    # Those that are made ahead of need hold nothing.
+    path = dice.choice(files[:-2] if is_log and len(files) > 2 else files)
+    kept = path.with_name("kept-by-a-test")
+    path.rename(kept)
+    pass_s(1.0)
+    it.read_all()
+    must_live(it)
+    it.broker.stop()
+    named = verified(it)
+    assert path.name in named or path.parent.name in named, named
+    if is_log:
+        kept.rename(path)
+    else:
+        kept.unlink()
+    it.broker.start()
+
+
+def verified(it: Alone) -> str:
+    """Returns what `mqcore store verify` says of the stopped broker's store."""
+    command = [sys.executable, "-m", "mqcore.cli.main", "store", "verify", str(it.store)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
 def must_live(it: Alone) -> None:
     """Fails where the broker has died."""
     assert not it.broker.has_died, f"it has died: {it.broker.printed()[-2_000:]}"

@@ -218,6 +218,25 @@ FAULTS: Final = (
         few=1,
     ),
     Fault(
+        "EIO at read of mapped bytes",
+        "reads of the whole log fail, and it is not cached: the process ends, names the file, and "
+        "is started again",
+        harm_disks.fail_mapped_reads,
+        2,
+        _SYNC,
+        _DISK,
+        few=1,
+    ),
+    Fault(
+        "file removed under the process",
+        "a file of the log or of a queue is removed while the broker runs; `mqcore store verify` "
+        "names it; one of the log is put back before the next start",
+        harm_disks.remove_file,
+        4,
+        {**_ASYNC, "mappedFileSizeCommitLog": str(256 << 10)},
+        few=1,
+    ),
+    Fault(
         "EIO of queues, index, checkpoint, config",
         "their writes or syncs fail; the log is well",
         harm_disks.fail_tables,

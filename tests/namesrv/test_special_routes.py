@@ -218,3 +218,50 @@ def test_what_names_a_path_cannot_be_changed(tmp_path: Path, text: bytes) -> Non
 def test_what_is_no_setting_is_refused(tmp_path: Path, text: bytes) -> None:
     asked = Asked(tmp_path)
     assert asked.ask(318, body=text).code == 1
+
+
+def test_limits_are_changed_while_it_runs(tmp_path: Path) -> None:
+    asked = Asked(tmp_path)
+    asked.register()
+    answer = asked.ask(318, body=b"brokersMax=1\nmqcoreConnectionsPerAddress=7\n")
+    assert (answer.code, answer.remark) == (0, None)
+    refused = asked.register("broker-b", "10.0.0.2:10911")
+    assert refused.code == 1
+    assert "brokersMax=1" in (refused.remark or "")
+    assert asked.requests.settings.listener.connections_per_address == 7
+    assert asked.ask(318, body=b"brokersMax=0").code == 1
+    assert asked.ask(318, body=b"brokersMax=2\nmqcoreFirstRequestSeconds=3").code == 0
+    admitted = asked.register("broker-b", "10.0.0.2:10911")
+    assert admitted.code == 0
+    assert asked.requests.settings.access.first_request_s == 3
+    assert "brokersMax=2" in asked.ask(319).body.decode()
+
+
+def test_what_counts_from_the_next_start_on_needs_a_file_and_is_named(tmp_path: Path) -> None:
+    asked = Asked(tmp_path)
+    refused = asked.ask(318, body=b"connectionsMax=9")
+    assert refused.code == 16
+    assert refused.remark is not None
+    assert "takes effect at the next start" in refused.remark
+    file = tmp_path / "namesrv.conf"
+    file.write_text("# ours\nbrokersMax=10\nlistenPort=1\n")
+    kept = Asked(tmp_path, config_path=file)
+    answer = kept.ask(318, body=b"connectionsMax=9\nbrokersMax=3\n")
+    assert (answer.code, answer.remark) == (0, "from the next start on: connectionsMax")
+    assert file.read_text() == "# ours\nbrokersMax=3\nlistenPort=1\nconnectionsMax=9\n"
+    assert kept.requests.settings.listener.connections_max == 20_000
+    assert kept.requests.table.limits.brokers == 3
+
+
+def test_what_cannot_be_changed_names_what_can(tmp_path: Path) -> None:
+    remark = Asked(tmp_path).ask(318, body=b"listenPort=1").remark
+    assert remark is not None
+    assert remark.startswith("listenPort cannot be changed while the name server runs")
+    assert "brokersMax" in remark
+    assert "authenticationEnabled" not in remark
+
+
+def test_who_may_come_in_is_not_decided_by_a_tool(tmp_path: Path) -> None:
+    asked = Asked(tmp_path)
+    for text in (b"mqcoreAuthDryRun=true", b"mqcoreSuperFrom=*", b"authorizationEnabled=false"):
+        assert asked.ask(318, body=text).code == 16

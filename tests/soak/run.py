@@ -34,8 +34,8 @@ from soak.samples import COLUMNS, Sampler
 from soak.traffic import LEVELS_S, NAMES, ORDERED, REJECTED, WORKS, Traffic
 
 _MIB: Final = 1 << 20
-_ROOT: Final = Credentials("root", "root-secret")
-_APP: Final = Credentials("soak", "soak-secret")
+ROOT: Final = Credentials("root", "root-secret")
+APP: Final = Credentials("soak", "soak-secret")
 # What grows by more in an hour is a leak.
 LIMITS_PER_HOUR: Final = {"memory": 2 * _MIB, "descriptors": 4.0, "threads": 2.0, "disk": 64 * _MIB}
 # An hour's growth cannot be read from less.
@@ -49,7 +49,7 @@ _GUARDED: Final = {
     "initAuthenticationUser": '{"username":"root","password":"root-secret"}',
     "innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"inner-secret"}',
 }
-_KEYS: Final = {
+KEYS: Final = {
     **_GUARDED,
     "mappedFileSizeCommitLog": str(16 * _MIB),
     "mappedFileSizeConsumeQueue": "600000",
@@ -134,14 +134,14 @@ def soak(root: Path, plan: Plan, note: Callable[[str], None] = print) -> tuple[R
     """
     result = Result(plan)
     ledger = Ledger(NAMES, ordered=(ORDERED,))
-    keys = _KEYS | {"mqcoreLogBytesMax": str(plan.log_mib * _MIB)}
-    with trio(root, keys=keys, who=_ROOT) as all_:
-        _prepared(all_)
+    keys = KEYS | {"mqcoreLogBytesMax": str(plan.log_mib * _MIB)}
+    with trio(root, keys=keys, who=ROOT) as all_:
+        prepare(all_)
         stores = {each.name: each.store for each in all_.members}
         namesrvs = all_.namesrv_addresses
         with (
             Sampler(lambda: _pids(all_), stores) as sampler,
-            Traffic(namesrvs, all_.find_master, _APP, ledger, plan.rate) as traffic,
+            Traffic(namesrvs, all_.find_master, APP, ledger, plan.rate) as traffic,
         ):
             began = time.monotonic()
             with _in_words(result, "chaos"):
@@ -180,23 +180,23 @@ def _in_words(result: Result, what: str) -> Iterator[None]:
         result.faults.append(f"{what}: {error}")
 
 
-def _prepared(all_: Trio) -> None:
+def prepare(all_: Trio) -> None:
     """Makes the user of the clients, its rights, and the topics."""
     all_.wait_until_ready()
     master = all_.master().address
-    user = compact({"username": _APP.access_key, "password": _APP.secret_key})
+    user = compact({"username": APP.access_key, "password": APP.secret_key})
     entries = [
         {"resource": resource, "actions": actions, "decision": "Allow"}
         for resource, actions in (("Topic:*", ["Pub", "Sub", "Get"]), ("Group:*", ["Sub", "Get"]))
     ]
-    subject = f"User:{_APP.access_key}"
+    subject = f"User:{APP.access_key}"
     policies = [{"policyType": "Custom", "entries": entries}]
     acl = compact({"subject": subject, "policies": policies})
     for code, ext, body in (
-        (RequestCode.AUTH_CREATE_USER, {"username": _APP.access_key}, user),
+        (RequestCode.AUTH_CREATE_USER, {"username": APP.access_key}, user),
         (RequestCode.AUTH_CREATE_ACL, {"subject": subject}, acl),
     ):
-        answer = asked(master, code, ext, body, who=_ROOT)
+        answer = asked(master, code, ext, body, who=ROOT)
         assert answer is not None and answer.code == 0, answer  # noqa: PT018 - one answer
     all_.create_topics(*NAMES)
 
@@ -230,7 +230,7 @@ def _look_for_dead_letters(all_: Trio, ledger: Ledger) -> None:
     topic = f"%DLQ%soak-{REJECTED}"
 
     def count() -> int:
-        with Admin(all_.namesrv_addresses, credentials=_ROOT) as admin:
+        with Admin(all_.namesrv_addresses, credentials=ROOT) as admin:
             return sum(each.max_offset for each in admin.topics.stats(topic).queues)
 
     found = eventually(count, lambda seen: seen >= wanted, patience_s=_DRAIN_S)

@@ -33,7 +33,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("batch",),
         ("answers", "received", "frame_reader"),
         ("access", "records", "packing", "calls"),
-        ("wire", "json", "columns", "state"),
+        ("wire", "json", "columns", "state", "process"),
         ("tls",),
         ("store_reports", "tables", "gil", "fork", "draft", "form", "parts", "quotas"),
         ("buffer", "policy_rows", "settings", "errors", "frozen", "bulk_text"),

@@ -113,12 +113,27 @@ class ServerGate:
                 ) from error
             raise
         link.has_asked = True
+        if request.user:
+            link.hub.note_user(link, request.user)
         return None
 
     def first_request_s(self) -> float:
         """Returns within how many seconds a connection must show who it is; 0 for no bound."""
         control = self.control
         return 0.0 if control is None else control.settings.first_request_s
+
+    def apply(self, settings: AccessSettings, user: str) -> None:
+        """Takes other settings from a user; they count from the next request on.
+
+        Raises:
+            RefusedError: It is no Super user, where users are checked.
+        """
+        control = self.control
+        if control is None:
+            return
+        if control.is_enforced and not control.is_super(user):
+            raise RefusedError(f"User:{user} is not a super user.", code=ResponseCode.NO_PERMISSION)
+        control.apply(settings)
 
     def signer(self, request: Request) -> str:
         """Returns whose signature a request has that was not checked; empty for nobody's."""

@@ -16,7 +16,7 @@ from mqcore.admin.broker_settings import BrokerSetting
 from mqcore.admin.brokers import Brokers
 from mqcore.admin.dead_letters import DeadLetter, DeadLetters, ResendResult, Resent
 from mqcore.admin.groups import LATEST_MS, Groups
-from mqcore.admin.limits import BrokerLimits, Quota
+from mqcore.admin.limits import BrokerLimits, Quota, UserConnections
 from mqcore.admin.messages import Messages
 from mqcore.admin.name_servers import NameServers
 from mqcore.admin.results import (
@@ -97,4 +97,5 @@ __all__ = [
     "Topics",
     "Traces",
     "User",
+    "UserConnections",
 ]

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 
-__all__ = ["BrokerLimits", "Quota"]
+__all__ = ["BrokerLimits", "Quota", "UserConnections"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,34 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
+class UserConnections:
+    """What the connections of a user hold.
+
+    Attributes:
+        user: The name.
+        connections: Connections.
+        held_bytes: What they hold of unfinished frames and of requests that wait.
+        paused: Connections of them that are read no further for that.
+    """
+
+    user: str
+    connections: int
+    held_bytes: int
+    paused: int
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Returns what a JSON object describes."""
+        found = as_dict(value)
+        return cls(
+            user=as_text(found.get("user")),
+            connections=as_int(found.get("connections")),
+            held_bytes=as_int(found.get("heldBytes")),
+            paused=as_int(found.get("paused")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerLimits:
     """The limits of a broker, and whom they hold back.
 
@@ -63,6 +91,11 @@ class BrokerLimits:
         connections_per_address: How many connections an address may have; 0 for any number.
         connections_refused: Connections that were closed for it when they came.
         addresses: The addresses that have most connections, with how many.
+        connections_per_user: How many connections a user may have; 0 for any number.
+        held_bytes_per_user: What those of a user may hold, bytes; 0 for any amount.
+        users_refused: Connections that were closed because their user had as many.
+        users_paused: How often a connection was read no further because its user held as much.
+        users: The users who hold most.
         failures_per_minute: Wrong signatures of an address that are answered at once.
         failures_late: Wrong signatures that were answered late.
         failures_unanswered: Wrong signatures that were not answered.
@@ -75,6 +108,11 @@ class BrokerLimits:
     connections_per_address: int
     connections_refused: int
     addresses: Mapping[str, int]
+    connections_per_user: int
+    held_bytes_per_user: int
+    users_refused: int
+    users_paused: int
+    users: tuple[UserConnections, ...]
     failures_per_minute: int
     failures_late: int
     failures_unanswered: int
@@ -88,6 +126,7 @@ class BrokerLimits:
         found = as_dict(value)
         connections = as_dict(found.get("connections"))
         signatures, changes = as_dict(found.get("signatures")), as_dict(found.get("adminChanges"))
+        users = as_dict(found.get("users"))
         addresses = [as_dict(each) for each in as_list(connections.get("addresses"))]
         return cls(
             quotas=tuple(map(Quota.of_json, as_list(found.get("quotas")))),
@@ -96,6 +135,11 @@ class BrokerLimits:
             addresses={
                 as_text(each.get("address")): as_int(each.get("connections")) for each in addresses
             },
+            connections_per_user=as_int(users.get("connectionsMax")),
+            held_bytes_per_user=as_int(users.get("heldBytesMax")),
+            users_refused=as_int(users.get("refused")),
+            users_paused=as_int(users.get("paused")),
+            users=tuple(map(UserConnections.of_json, as_list(users.get("most")))),
             failures_per_minute=as_int(signatures.get("perMinute")),
             failures_late=as_int(signatures.get("late")),
             failures_unanswered=as_int(signatures.get("unanswered")),

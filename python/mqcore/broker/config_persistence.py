@@ -20,14 +20,13 @@ from mqcore.broker.consumer_offsets import (
 )
 from mqcore.broker.lost_topics import lost_topics, named
 from mqcore.broker.pop_orders import orders_text, parse_orders
-from mqcore.broker.settings_changes import file_with
 from mqcore.broker.settled import is_settled, log_end
 from mqcore.broker.state import BrokerState
 from mqcore.broker.table_followers import GROUPS, MODES, TOPICS, TableFollowers
 from mqcore.broker.timer_files import TimerFiles
 from mqcore.broker.transaction_counts import TransactionCounts
+from mqcore.config.properties import change_file
 from mqcore.errors import MQError, RefusedError
-from mqcore.native import write_state
 from mqcore.remoting import ResponseCode
 from mqcore.state_files import PersistedTable, Snapshot, StateFile
 
@@ -314,7 +313,7 @@ class ConfigPersistence:
         policy.fill(self._state)
         path = self._state.config_path
         if path is not None:
-            await asyncio.to_thread(_change_file, path, changes)
+            await asyncio.to_thread(change_file, path, changes)
         await self.announce_topics(None)
 
     async def save_offsets(self) -> None:
@@ -492,9 +491,3 @@ def _refuse_lacking(lacking: list[str]) -> None:
             "with this broker; try again",
             code=ResponseCode.SYSTEM_ERROR,
         )
-
-
-def _change_file(path: Path, changes: Mapping[str, str]) -> None:
-    """Rewrites a properties file; properties are Latin-1, and escapes stay as they were written."""
-    text = path.read_text(encoding="iso-8859-1") if path.exists() else ""
-    write_state(path, file_with(text, changes).encode("iso-8859-1", "replace"))

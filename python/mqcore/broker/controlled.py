@@ -40,7 +40,7 @@ from mqcore.clock import wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.errors import MQError
 from mqcore.model.versions import version_ordinal
-from mqcore.native import OnDamage
+from mqcore.native import OnDamage, give_memory_back
 from mqcore.native.errors import NoRecordError
 from mqcore.remoting import Address, TcpAddress, outgoing_tls_of
 
@@ -416,6 +416,8 @@ def _let_go() -> None:
     gc.collect()
     if was_frozen:
         gc.freeze()
+    # The allocator would keep it, each of its arenas a part.
+    give_memory_back()
 
 
 def broker_of(settings: BrokerSettings, *, config_path: Path | None = None) -> "AnyBroker":

@@ -127,7 +127,7 @@ class BrokerConnection(FastPathProtocol):
     def unfinished(self, kept_bytes: int, frame: int, has_asked: bool) -> None:
         """Counts what the fast path holds of an unfinished frame."""
         self.link.has_asked = has_asked
-        self._hub.frames.note(self.link, kept_bytes, frame, has_asked=has_asked)
+        self._hub.note_frame(self.link, kept_bytes, frame)
 
     def wait_turn(self) -> None:
         """Lets others have their turn; nothing more is read meanwhile."""

@@ -284,6 +284,16 @@ _ROWS: Final = (
         "Changes of one user that came too fast: held back, or refused",
     ),
     _gauge("mqcore_connections", "", "Connections"),
+    _gauge(
+        "mqcore_user_connections",
+        "user",
+        "Connections of the users who hold most, where requests are signed",
+    ),
+    _gauge(
+        "mqcore_user_held_bytes",
+        "user",
+        "What the connections of those users hold of unfinished frames and waiting requests",
+    ),
     _histogram(
         "mqcore_request_stage_seconds",
         "kind stage",

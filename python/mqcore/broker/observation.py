@@ -63,6 +63,10 @@ _MODES: Final = {
 }
 
 
+# Users who hold most: there may be thousands, and what they hold is small.
+_USERS_SHOWN = 10
+
+
 def pages(state: BrokerState, registered: Registered) -> dict[str, Source]:
     """Returns the pages of a broker by their path.
 
@@ -109,7 +113,10 @@ def _members(state: BrokerState) -> dict[str, Rows]:
             version = version_name(client.version).lower()
             labels = (name, client.language.lower(), version, mode, "remoting", is_system)
             consumers[labels] += 1
+    most = state.users.most(_USERS_SHOWN)
     return {
+        "mqcore_user_connections": {(each.user,): each.connections for each in most},
+        "mqcore_user_held_bytes": {(each.user,): each.held_bytes for each in most},
         "rocketmq_producer_connections": dict(producers),
         "rocketmq_consumer_connections": dict(consumers),
         "mqcore_consumers_online": online,

@@ -4,7 +4,6 @@ By the tables of settings: *live* ones change at once, those of the *next start*
 file alone. Never a path, an address, a name or anything that another program runs. Pure functions.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -117,6 +116,8 @@ def _renewed(
         listener=replace(
             settings.listener,
             connections_per_address=fresh.listener.connections_per_address,
+            connections_per_user=fresh.listener.connections_per_user,
+            held_bytes_per_user=fresh.listener.held_bytes_per_user,
         ),
         engine={**settings.engine, **of_store},
         advertised_host=settings.advertised_host,
@@ -179,18 +180,3 @@ def _value(setting: Setting, text: str) -> Value:
         raise RefusedError(
             f"{setting.key.name}={text}: {error}", code=ResponseCode.SYSTEM_ERROR
         ) from error
-
-
-def file_with(text: str, changes: Mapping[str, str]) -> str:
-    """Returns a properties file with changes: lines of those keys replaced, the rest as it was."""
-    left = dict(changes)
-    lines = []
-    for line in text.splitlines():
-        match = re.match(r"\s*([^#!\s=:]+)\s*[=:]", line)
-        if match is not None and match[1] in changes:
-            if match[1] in left:
-                lines.append(f"{match[1]}={left.pop(match[1])}")
-            continue
-        lines.append(line)
-    lines.extend(f"{key}={value}" for key, value in left.items())
-    return "\n".join(lines) + "\n"

@@ -32,9 +32,11 @@ from mqcore.remoting import (
     Addresses,
     Credentials,
     Hub,
+    Link,
     ResponseCode,
     ServerTls,
     TlsContext,
+    Users,
     outgoing_tls_of,
 )
 
@@ -72,6 +74,7 @@ class BrokerState:
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
         addresses: How many connections each address has.
+        users: What the connections of each user hold, and how many there are.
         admin_pace: How many changes a user may make a second.
         name_servers: The addresses of name servers: of the settings, or as they were looked up.
         replicas: Who copies the log, or whose log is copied.
@@ -120,6 +123,7 @@ class BrokerState:
     refusals: dict[str, int] = field(default_factory=dict)
     link_refusals: Mapping[str, int] = field(default_factory=dict)
     addresses: Addresses = field(default_factory=Addresses)
+    users: Users[Link] = field(default_factory=lambda: Users(_nobody, _nobody))
     admin_pace: AdminPace = field(default_factory=AdminPace)
     checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     revived: int = 0
@@ -255,9 +259,10 @@ class BrokerState:
 
     def follow(self, hub: Hub) -> None:
         """Gives the connections their bounds, and takes what is counted of them."""
-        hub.per_address = lambda: self.settings.listener.connections_per_address
+        hub.bound_by(lambda: self.settings.listener)
         hub.first_request_s = self.access.first_request_s
         self.link_refusals, self.addresses = hub.refusals, hub.addresses
+        self.users = hub.users
 
     def change_settings(self, settings: BrokerSettings) -> None:
         """Replaces the settings."""
@@ -273,6 +278,10 @@ class BrokerState:
         self.topics.limits = self.members.limits = limits
         self.groups.groups_max = limits.groups
         self.groups.auto_create = settings.creates_groups
+
+
+def _nobody(_link: Link) -> None:
+    """Pauses no connection: there are none before the broker listens."""
 
 
 def topic_rules(settings: BrokerSettings) -> TopicRules:

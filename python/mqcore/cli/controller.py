@@ -23,4 +23,10 @@ def controller(options: ProgramOptions) -> None:
     # Imported here: the other commands need no server.
     from mqcore.controller import Controller
 
-    serve(options, "controller", lambda: Controller(settings), about=about_controller(settings))
+    path = options.changeable_file
+    serve(
+        options,
+        "controller",
+        lambda: Controller(settings, config_path=path),
+        about=about_controller(settings),
+    )

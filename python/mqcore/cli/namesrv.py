@@ -20,15 +20,19 @@ def namesrv(options: ProgramOptions) -> None:
     if options.prints:
         return
     options.start_logging(settings.configuration)
-    about = about_namesrv(settings)
+    about, path = about_namesrv(settings), options.changeable_file
     # Imported here: the other commands need no server.
     if settings.has_controller:
         from mqcore.standalone import NameServerWithController
 
         beside = beside_namesrv(settings)
         about = f"{about}, {about_controller(beside)}"
-        serve(options, "namesrv", lambda: NameServerWithController(settings, beside), about=about)
+
+        def both() -> NameServerWithController:
+            return NameServerWithController(settings, beside, config_path=path)
+
+        serve(options, "namesrv", both, about=about)
         return
     from mqcore.namesrv import NameServer
 
-    serve(options, "namesrv", lambda: NameServer(settings), about=about)
+    serve(options, "namesrv", lambda: NameServer(settings, config_path=path), about=about)

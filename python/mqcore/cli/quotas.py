@@ -22,7 +22,7 @@ _MS_PER_S = 1_000
 )
 @cluster_options
 def quotas(cluster: Cluster, address: str | None) -> None:
-    """Show quotas with whom they hold back, connections by address, wrong signatures.
+    """Show quotas with whom they hold back, connections by address and user, wrong signatures.
 
     Rules are set by mqcoreQuotas, such as
     `mqcore admin updateBrokerConfig -c CLUSTER -k mqcoreQuotas -v
@@ -77,9 +77,14 @@ def _row(each: Any) -> list[Any]:
 
 def _lines(limits: "BrokerLimits") -> list[str]:
     most = ", ".join(f"{address} {count}" for address, count in limits.addresses.items())
+    users = ", ".join(f"{each.user} {each.connections}" for each in limits.users)
+    bound = f"{limits.held_bytes_per_user:,} bytes" if limits.held_bytes_per_user else "any amount"
     return [
         f"connections: {limits.connections_per_address or 'any number'} per address, "
         f"{limits.connections_refused} refused; most: {most or 'none'}",
+        f"users: {limits.connections_per_user or 'any number'} of connections, {bound} held; "
+        f"{limits.users_refused} refused, {limits.users_paused} times read no further; "
+        f"most: {users or 'none'}",
         f"wrong signatures: {limits.failures_late} answered late, "
         f"{limits.failures_unanswered} not at all",
         f"changes: {limits.changes_per_second or 'any number'} a second per user, "

@@ -6,8 +6,10 @@ Knows of a program that it starts and stops, and nothing else.
 """
 
 import asyncio
+import faulthandler
 import gc
 import logging
+import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
@@ -17,12 +19,19 @@ import click
 from mqcore.cli.logs import reopen_log_files
 from mqcore.cli.program import ProgramOptions
 from mqcore.clock import monotonic_ms
+from mqcore.native import bound_allocator, name_failed_reads
 from mqcore.remoting import raised_descriptors
 
 __all__ = ["Served", "serve"]
 
 _log = logging.getLogger("mqcore.program")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Who sets one of these has decided how memory is allocated.
+_ALLOCATOR_SET = (
+    *("GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"),
+)
+# By number: what is at `sys.stderr` need not be a file.
+_STANDARD_ERROR = 2
 
 
 class Served(Protocol):
@@ -64,10 +73,23 @@ def serve(
     Raises:
         click.ClickException: It could not go on.
     """
+    _speak_before_dying()
+    if not any(name in os.environ for name in _ALLOCATOR_SET):
+        bound_allocator()
     descriptors = raised_descriptors()
     _log.info("%d descriptors allowed", descriptors)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(options, name, make, about, leave, refused))
+
+
+def _speak_before_dying() -> None:
+    """Lets a signal that ends the process without an exception say where it was.
+
+    Standard error has the threads' Python frames, and before them the file of a failed read.
+    """
+    faulthandler.enable(file=_STANDARD_ERROR)
+    # Behind it: the handler that is set last is called first, and goes on to the one before.
+    name_failed_reads()
 
 
 async def _serve(

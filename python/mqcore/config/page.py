@@ -33,9 +33,11 @@ What becomes of a key:
 
 - *honoured*: it has its official effect. Those that are *live* can be changed while the
   program runs, by `mqadmin updateBrokerConfig`, `updateNamesrvConfig` or `updateControllerConfig`.
-  Those marked *next start* are taken by `updateBrokerConfig` into the broker's properties file
-  (`-c`) and take effect with the next start, which the remark of the answer names; all others are
-  changed in that file by hand.
+  Those marked *next start* are taken into the program's properties file (`-c`) and take effect with
+  the next start, which the remark of the answer names; all others are changed in that file by hand.
+  Without such a file a live change lasts until the program ends, and one of the next start is
+  refused. Of the keys of access control a name server and a controller take
+  `mqcoreFailedSignaturesPerMinute` and `mqcoreFirstRequestSeconds` alone.
 - *without effect*: known; where it is set to another value than the default, a
   warning at the start gives the reason.
 - *refused*: it promises durability, replication or access control that is not there. Another value

@@ -1,14 +1,15 @@
-r"""Reads Java properties files, as brokers are configured with (`java.util.Properties.load`).
+r"""Reads and changes Java properties files, as brokers have them (`java.util.Properties.load`).
 
 ISO-8859-1 with `\uXXXX` escapes; `#` and `!` begin comments; `=`, `:` or white space separate a
 key from its value; a backslash at the end of a line continues it. Knows no key.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mqcore.errors import ConfigFileError
+from mqcore.native import write_state
 
 # All settings with their values are a hundredth of it; sixteen MiB of a request took seconds.
 _CHARS_MAX = 1 << 20
@@ -69,6 +70,32 @@ def parse_properties(text: str, path: str | Path = "text") -> dict[str, str]:
         except ValueError as error:
             raise _refused(Path(path), number, str(error)) from error
     return found
+
+
+def file_with(text: str, changes: Mapping[str, str]) -> str:
+    """Returns a properties file with changes: lines of those keys replaced, the rest as it was."""
+    left = dict(changes)
+    lines = []
+    for line in text.splitlines():
+        match = re.match(r"\s*([^#!\s=:]+)\s*[=:]", line)
+        if match is not None and match[1] in changes:
+            if match[1] in left:
+                lines.append(f"{match[1]}={left.pop(match[1])}")
+            continue
+        lines.append(line)
+    lines.extend(f"{key}={value}" for key, value in left.items())
+    return "\n".join(lines) + "\n"
+
+
+def change_file(path: Path, changes: Mapping[str, str]) -> None:
+    """Rewrites a properties file, which is Latin-1; escapes stay as they were written. Blocks.
+
+    Raises:
+        StoreError: It cannot be written.
+        OSError: It cannot be read.
+    """
+    text = path.read_text(encoding="iso-8859-1") if path.exists() else ""
+    write_state(path, file_with(text, changes).encode("iso-8859-1", "replace"))
 
 
 def _refused(path: Path, line: int, why: str) -> ConfigFileError:

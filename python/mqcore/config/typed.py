@@ -38,6 +38,8 @@ class ListenerSettings:
     tls_trusted: Annotated[Path | str, "tls.server.trustCertPath"]
     tls_need_client_auth: Annotated[str, "tls.server.need.client.auth"]
     connections_per_address: Annotated[int, "mqcoreConnectionsPerAddress"]
+    connections_per_user: Annotated[int, "mqcoreConnectionsPerUser"]
+    held_bytes_per_user: Annotated[int, "mqcoreHeldBytesPerUser"]
     tls_principal: Annotated[str, "mqcoreTlsPrincipal"]
     tls_ciphers: Annotated[str, "mqcoreTlsCiphers"]
     tls_client_key: Annotated[Path | str, "tls.client.keyPath"]

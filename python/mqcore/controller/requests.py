@@ -8,9 +8,10 @@ request is only a name for where a heartbeat came from.
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
-from mqcore.config import ControllerSettings, parse_properties
-from mqcore.config.amending import amended, properties_text
+from mqcore.config import AccessSettings, ControllerSettings
+from mqcore.config.amending import SettingsFile, amended, properties_text
 from mqcore.controller import bodies
 from mqcore.controller.carrier import GROUP_FIELD
 from mqcore.controller.elections import Elections, keys_of_set
@@ -24,7 +25,7 @@ from mqcore.controller.liveness import (
     Liveness,
 )
 from mqcore.controller.peers import Peers
-from mqcore.errors import ConfigFileError, RefusedError
+from mqcore.errors import RefusedError
 from mqcore.model.controller_fields import CHECK_CODE, DECIDES, HOLDER, PROOFS
 from mqcore.native import (
     AlterSetRow,
@@ -76,6 +77,8 @@ class Requests:
         peers: Peers,
         *,
         clock: Callable[[], int],
+        apply_access: Callable[[AccessSettings, str], None] = lambda _settings, _user: None,
+        config_path: Path | None = None,
     ) -> None:
         """Takes what is worked on.
 
@@ -84,8 +87,12 @@ class Requests:
             node: The log and the state.
             peers: The controllers.
             clock: Returns milliseconds that never step back.
+            apply_access: Takes other settings of access control from a user, or refuses them.
+            config_path: The properties file that keeps changes by tools.
         """
         self.settings = settings
+        self._apply_access = apply_access
+        self._file = SettingsFile(config_path)
         self.peers = peers
         self._node = node
         self._clock = clock
@@ -383,15 +390,16 @@ class Requests:
         _log.info("%s: brokers %s of %s are forgotten", request.link.peer, text or "all", name)
         return request.answer()
 
-    def update_config(self, request: Request) -> Command:
-        """UPDATE_CONTROLLER_CONFIG: until the next start; the files are the operator's."""
-        try:
-            pairs = parse_properties(request.body.decode(), "the request")
-        except (UnicodeDecodeError, ConfigFileError) as error:
-            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
-        self.settings = amended(self.settings, pairs, _BLACK_LIST, "controller")
-        _log.info("%s: configuration changed: %s", request.link.peer, pairs)
-        return request.answer()
+    async def update_config(self, request: Request) -> Command:
+        """UPDATE_CONTROLLER_CONFIG: all or none; the remark names those of the next start."""
+        has_file = self._file.path is not None
+        change = amended(self.settings, request.body, _BLACK_LIST, "controller", has_file=has_file)
+        if change.settings.access != self.settings.access:
+            self._apply_access(change.settings.access, request.user)
+        self.settings = change.settings
+        _log.info("%s: configuration changed: %s", request.link.peer, dict(change.made))
+        await self._file.keep(change.made)
+        return request.answer(remark=change.remark)
 
     def config(self, request: Request) -> Command:
         """GET_CONTROLLER_CONFIG."""

@@ -59,13 +59,18 @@ class Controller(LinkEvents):
     """
 
     def __init__(
-        self, settings: ControllerSettings, *, clock: Callable[[], int] = monotonic_ms
+        self,
+        settings: ControllerSettings,
+        *,
+        clock: Callable[[], int] = monotonic_ms,
+        config_path: Path | None = None,
     ) -> None:
         """Reads the settings; opens nothing yet.
 
         Args:
             settings: The settings.
             clock: Returns milliseconds that never step back.
+            config_path: The properties file that changes by tools are kept in.
 
         Raises:
             ConfigurationError: The peers cannot be understood, or a setting of access control
@@ -73,6 +78,7 @@ class Controller(LinkEvents):
         """
         self._settings = settings
         self._clock = clock
+        self._config_path = config_path
         self._peers: Peers = peers_of(settings)
         directory = Path(settings.store_dir)
         self._trail = AuditTrail.of(
@@ -135,7 +141,14 @@ class Controller(LinkEvents):
                 credentials=credentials_of(settings.access),
             )
             starting.push_async_callback(carrier.stop)
-            requests = Requests(settings, node, self._peers, clock=self._clock)
+            requests = Requests(
+                settings,
+                node,
+                self._peers,
+                clock=self._clock,
+                apply_access=self._gate.apply,
+                config_path=self._config_path,
+            )
             starting.push_async_callback(requests.elections.close)
             dispatcher = requests.dispatcher()
             await asyncio.to_thread(self._gate.load)
@@ -143,7 +156,7 @@ class Controller(LinkEvents):
             self._gate.guard(dispatcher)
             server = Server(dispatcher, limits=limits, events=[self])
             starting.push_async_callback(server.close)
-            server.hub.per_address = lambda: listener.connections_per_address
+            server.hub.bound_by(lambda: requests.settings.listener)
             server.hub.first_request_s = self._gate.first_request_s
             self._requests = requests
             address = await listen_as(server, listener)

@@ -7,6 +7,7 @@ bounded by the text and in bounded depth.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from mqcore.errors import BadJsonError, MQError
@@ -17,6 +18,9 @@ from mqcore.native import parse_relaxed_json
 DEPTH_MAX: Final = 64
 # An integer of more digits than a 64-bit number has is no number of the protocol.
 _INT_DIGITS_MAX: Final = 32
+# Longer texts are read by the extension first, which lets other threads run meanwhile: Python's own
+# reader keeps the interpreter to its end.
+_LONG_CHARS: Final = 64 << 10
 
 # Made once: `json.dumps` makes an encoder for each call that asks for more than its defaults.
 _strict = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
@@ -49,6 +53,9 @@ def parse(text: bytes | bytearray | memoryview | str) -> Any:
     """
     if not isinstance(text, str):
         text = bytes(text).decode("utf-8", "replace")
+    if len(text) > _LONG_CHARS:
+        with suppress(MQError):
+            return parse_relaxed_json(text.encode("utf-8", "replace"))
     try:
         return json.loads(text)
     except RecursionError as error:

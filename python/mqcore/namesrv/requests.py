@@ -6,10 +6,11 @@ Knows the tables and no socket: the connection of a request is only a name for w
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
+from pathlib import Path
 
-from mqcore.config import NamesrvSettings, parse_properties
-from mqcore.config.amending import amended, properties_text
-from mqcore.errors import ConfigFileError, MQError, RefusedError
+from mqcore.config import AccessSettings, NamesrvSettings
+from mqcore.config.amending import SettingsFile, amended, properties_text
+from mqcore.errors import MQError, RefusedError
 from mqcore.namesrv import answers, bodies
 from mqcore.namesrv.kv import ORDER_NAMESPACE, read_kv
 from mqcore.namesrv.routes import RouteLimits, RouteTable
@@ -59,6 +60,8 @@ class Requests:
         *,
         clock: Callable[[], int],
         changed: Callable[[list[MinIdChange]], None] = lambda _changes: None,
+        apply_access: Callable[[AccessSettings, str], None] = lambda _settings, _user: None,
+        config_path: Path | None = None,
     ) -> None:
         """Takes what is worked on.
 
@@ -66,8 +69,12 @@ class Requests:
             settings: The settings at the start.
             clock: Returns milliseconds that never step back.
             changed: Gets the groups whose smallest broker id is another one.
+            apply_access: Takes other settings of access control from a user, or refuses them.
+            config_path: The properties file that keeps changes by tools.
         """
         self.settings = settings
+        self._apply_access = apply_access
+        self._file = SettingsFile(config_path)
         self._clock = clock
         self._changed = changed
         self._encoded: dict[str, bytes] = {}
@@ -349,18 +356,20 @@ class Requests:
         self.table.add_topic(request.field("topic"), bodies.read_queue_datas(request.body))
         return request.answer()
 
-    def update_config(self, request: Request) -> Command:
-        """UPDATE_NAMESRV_CONFIG: until the next start; the files are the operator's."""
-        try:
-            pairs = parse_properties(request.body.decode(), "the request")
-        except (UnicodeDecodeError, ConfigFileError) as error:
-            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
-        self.settings = amended(self.settings, pairs, _BLACK_LIST, "name server")
+    async def update_config(self, request: Request) -> Command:
+        """UPDATE_NAMESRV_CONFIG: all or none; the remark names those of the next start."""
+        has_file = self._file.path is not None
+        change = amended(self.settings, request.body, _BLACK_LIST, "name server", has_file=has_file)
+        if change.settings.access != self.settings.access:
+            self._apply_access(change.settings.access, request.user)
+        self.settings = change.settings
         self.table.deletes_missing_topics = self.settings.registration_deletes_topics
+        self.table.limits = limits_of_routes(self.settings)
         # Some of them decide what is in a route.
         self._encoded.clear()
-        _log.info("%s: configuration changed: %s", request.link.peer, pairs)
-        return request.answer()
+        _log.info("%s: configuration changed: %s", request.link.peer, dict(change.made))
+        await self._file.keep(change.made)
+        return request.answer(remark=change.remark)
 
     def config(self, request: Request) -> Command:
         """GET_NAMESRV_CONFIG."""

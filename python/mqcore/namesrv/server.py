@@ -55,22 +55,33 @@ class NameServer(LinkEvents):
     """
 
     def __init__(
-        self, settings: NamesrvSettings, *, clock: Callable[[], int] = monotonic_ms
+        self,
+        settings: NamesrvSettings,
+        *,
+        clock: Callable[[], int] = monotonic_ms,
+        config_path: Path | None = None,
     ) -> None:
         """Reads the KV configuration; listens to nothing yet.
 
         Args:
             settings: The settings.
             clock: Returns milliseconds that never step back.
+            config_path: The properties file that changes by tools are kept in.
 
         Raises:
             ConfigFileError: The KV configuration is there and cannot be read.
             ConfigurationError: A setting of access control cannot work.
         """
-        self.requests = Requests(settings, clock=clock, changed=self._notify)
         directory = Path(settings.kv_config_path).parent
         self._trail = AuditTrail.of(settings.access, directory=directory, server="namesrv")
         self._gate = ServerGate(settings.access, directory=directory, trail=self._trail)
+        self.requests = Requests(
+            settings,
+            clock=clock,
+            changed=self._notify,
+            apply_access=self._gate.apply,
+            config_path=config_path,
+        )
         self.server: Server | None = None
         self._clock = clock
         self._client: Client | None = None
@@ -106,7 +117,7 @@ class NameServer(LinkEvents):
             self._gate.guard(dispatcher)
             server = Server(dispatcher, limits=limits, events=[self])
             starting.push_async_callback(server.close)
-            server.hub.per_address = lambda: self.requests.settings.listener.connections_per_address
+            server.hub.bound_by(lambda: self.requests.settings.listener)
             server.hub.first_request_s = self._gate.first_request_s
             address = await listen_as(server, listener)
             self.server = server

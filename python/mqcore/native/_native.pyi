@@ -90,6 +90,7 @@ __all__ = [
     "QueueTraffic",
     "QueueUnit",
     "QuotaRow",
+    "QuotaWait",
     "Rebuilt",
     "ReceiveBuffer",
     "ReceivedMessage",
@@ -129,6 +130,7 @@ __all__ = [
     "UnitExtension",
     "VerifyProgress",
     "bad_record_at",
+    "bound_allocator",
     "change_settings",
     "compress",
     "decode_records",
@@ -136,7 +138,9 @@ __all__ = [
     "encode_parts",
     "encode_properties",
     "gil_counts",
+    "give_memory_back",
     "index_capacity",
+    "name_failed_reads",
     "native_request_codes",
     "next_bad_record",
     "note_fork",
@@ -175,6 +179,29 @@ def encode_properties(
 
 def gil_counts() -> GilCounts:
     """Returns how many calls kept the GIL and how many released it, since the import."""
+
+def bound_allocator() -> bool:
+    """Has the allocator keep little of what was freed, for the whole process.
+
+    Returns:
+        Whether it takes such a bound: glibc's does.
+    """
+
+def give_memory_back() -> bool:
+    """Gives memory that was freed back to the system, where the allocator keeps it for later.
+
+    Returns:
+        Whether there was any. Takes milliseconds, without the interpreter's lock.
+    """
+
+def name_failed_reads() -> None:
+    """Has the file named on standard error whose mapped bytes cannot be read (SIGBUS).
+
+    The process ends of that as before: handlers that are there already are called afterwards.
+
+    Raises:
+        OSError: The system refuses.
+    """
 
 def native_request_codes() -> dict[str, int]:
     """Returns the request codes that the fast path executes, by official name."""
@@ -1775,6 +1802,15 @@ class NativeFastPath:
     def quotas(self) -> list[QuotaRow]:
         """Returns the rules of `mqcoreQuotas` as they are now, in their order."""
 
+    def admit_send(self, user: str, topic: str, group: str, bytes: int) -> QuotaWait:
+        """Returns what becomes of a send that Python executes; its time is taken."""
+
+    def admit_read(self, user: str, topic: str, group: str) -> QuotaWait:
+        """Returns what becomes of a read that Python executes: it goes when nothing is owed."""
+
+    def have_read(self, user: str, topic: str, group: str, messages: int, bytes: int) -> None:
+        """Counts what such a read has brought."""
+
     def set_timers(self, timers: Timers) -> None: ...
     def set_bounds(self, half_frames: int, output: int, deferred: int, turn_us: int) -> None: ...
     def set_delay_levels(self, text: str) -> None: ...
@@ -1810,6 +1846,21 @@ class NativeFastPath:
 
     def drain_all(self, now_ms: int | None = None) -> FastPathDrained: ...
     def numbers(self) -> dict[str, int]: ...
+
+@final
+class QuotaWait:
+    """What becomes of a request that Python answers, by the quotas of who asks.
+
+    Attributes:
+        wait_ms: It waits for so long, ms; 0 for not at all.
+        refusal: It is refused then, with these words.
+    """
+
+    @property
+    def wait_ms(self) -> int: ...
+    @property
+    def refusal(self) -> str | None: ...
+    __match_args__: ClassVar[tuple[str, ...]]
 
 @final
 class QuotaRow:

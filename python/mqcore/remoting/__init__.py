@@ -13,6 +13,7 @@ from mqcore.remoting.address import (
     parse_address,
 )
 from mqcore.remoting.addresses import Addresses
+from mqcore.remoting.body_limits import BODY_BYTES_AT_ONCE, body_bytes_max
 from mqcore.remoting.client import CALL_TIMEOUT_S, Client, expect
 from mqcore.remoting.connection import Connection
 from mqcore.remoting.descriptors import connections_within, raised_descriptors
@@ -46,6 +47,7 @@ from mqcore.remoting.tls import (
     client_context,
     server_context,
 )
+from mqcore.remoting.users import UserHold, Users
 from mqcore.remoting.wiring import (
     ListenerLike,
     OutgoingLike,
@@ -56,6 +58,7 @@ from mqcore.remoting.wiring import (
 )
 
 __all__ = [
+    "BODY_BYTES_AT_ONCE",
     "CALL_TIMEOUT_S",
     "CODES",
     "GRACE_S",
@@ -93,7 +96,10 @@ __all__ = [
     "TlsFiles",
     "TlsMode",
     "UnixAddress",
+    "UserHold",
+    "Users",
     "answered_by",
+    "body_bytes_max",
     "check_handlers",
     "check_native",
     "client_context",

@@ -78,6 +78,6 @@ class Connection(asyncio.BufferedProtocol):
         link.has_asked = link.has_asked or (is_frame_whole and not is_guarded)
         if self._stream.received(nbytes, kept_bytes, is_frame_whole=is_frame_whole):
             frame = self._stream.frames_begun
-            self._hub.frames.note(link, kept_bytes, frame, has_asked=link.has_asked)
+            self._hub.note_frame(link, kept_bytes, frame)
         if commands:
             link.receive(commands)

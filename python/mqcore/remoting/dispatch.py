@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from mqcore.errors import RefusedError
 from mqcore.native import Command
+from mqcore.remoting.body_limits import body_bytes_max
 from mqcore.remoting.link import Link
 from mqcore.remoting.request_codes import code_name
 from mqcore.remoting.request_queue import Answer
@@ -164,8 +165,10 @@ class Dispatcher:
         """Calls the handler; returns its answer, or what to await for it.
 
         Raises:
-            RefusedError: The code has no handler, or the check or the handler refuses.
+            RefusedError: Its body is too long, the code has no handler, or the check or the
+                handler refuses.
         """
+        _check_body(request)
         if self.check is not None:
             later = self.check(request)
             if later is not None:
@@ -178,6 +181,17 @@ class Dispatcher:
                 code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             )
         return handler(request)
+
+
+def _check_body(request: Request) -> None:
+    """Refuses a body that is longer than any client has reason to send, before it is read."""
+    limit = body_bytes_max(request.code)
+    length = len(request.body)
+    if limit is not None and length > limit:
+        raise RefusedError(
+            f"a body of {length} bytes: {code_name(request.code)} takes {limit} at the most",
+            code=ResponseCode.SYSTEM_ERROR,
+        )
 
 
 def failure(request: Request, error: Exception) -> Command:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mqcore.clock import monotonic_s
 from mqcore.native import Command
@@ -18,6 +18,7 @@ from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
 from mqcore.remoting.signing import Credentials, signed
 from mqcore.remoting.throttle import Throttle
+from mqcore.remoting.users import Users
 
 if TYPE_CHECKING:
     from mqcore.remoting.principals import PrincipalRules
@@ -43,6 +44,8 @@ _TURN_MIN_S = 0.0005
 _DEAF = "deaf"
 # Why a link is not read: all together hold too much of unfinished frames.
 _FRAMES = "frames"
+# The same: those of its user do.
+_USER = "user"
 
 # An aborted transport reports its end in the next round of the loop.
 _ABORT_S = 1.0
@@ -72,6 +75,22 @@ class LinkEvents:
         """A connection broke, or sent bytes that are no frames, and is being closed."""
 
 
+class PerPeerBounds(Protocol):
+    """What is asked of settings; `mqcore.config.ListenerSettings` has it."""
+
+    @property
+    def connections_per_address(self) -> int:
+        """Connections of one address at the most; 0 for any number."""
+
+    @property
+    def connections_per_user(self) -> int:
+        """Connections of one user at the most; 0 for any number."""
+
+    @property
+    def held_bytes_per_user(self) -> int:
+        """What the connections of one user may hold; 0 for any amount."""
+
+
 class Hub:
     """What connections share, and the set of those that are open.
 
@@ -90,6 +109,7 @@ class Hub:
         waiting: Connections whose turn ended with requests left.
         principals: How the certificate of a client becomes a name; there are no names without.
         addresses: How many connections each address has.
+        users: What the connections of each user hold, and how many there are.
         per_address: Returns how many one address may have; 0 for any number.
         first_request_s: Returns within how many seconds the first good request of a connection must
             come, where requests must be signed; 0 for no bound.
@@ -127,12 +147,21 @@ class Hub:
             pause=self._pause_frame,
             resume=lambda link: link.release_reading(_FRAMES),
         )
+        self.users: Users[Link] = Users(
+            pause=self._pause_user, resume=lambda link: link.release_reading(_USER)
+        )
         self._events = list(events)
         self._tasks: set[asyncio.Task[None]] = set()
         self._throttle = Throttle(_LINES_MAX, _LINES_INTERVAL_S)
         self._held_bytes = 0
         self._is_deaf = False
         self._emptied: asyncio.Future[None] | None = None
+
+    def bound_by(self, settings: Callable[[], PerPeerBounds]) -> None:
+        """Takes where the bounds of one address and of one user are now; asked each time."""
+        self.per_address = lambda: settings().connections_per_address
+        self.users.connections_max = lambda: settings().connections_per_user
+        self.users.bytes_max = lambda: settings().held_bytes_per_user
 
     def request(
         self, code: int, opaque: int, flag: int, ext: Mapping[str, str] | None, body: bytes
@@ -198,6 +227,7 @@ class Hub:
         if link.counted_as:
             self.addresses.remove(link.counted_as)
             link.counted_as = ""
+        self.users.forget(link)
         self.notify("closed", link)
         if not self.links and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
@@ -289,6 +319,37 @@ class Hub:
             link.peer,
         )
         link.hold_reading(_FRAMES)
+
+    def _pause_user(self, link: Link) -> None:
+        self.refuse(
+            "user_full",
+            "%s: the connections of its user hold mqcoreHeldBytesPerUser=%d already, it is read no "
+            "further for now",
+            link.peer,
+            self.users.bytes_max(),
+        )
+        link.hold_reading(_USER)
+
+    def note_frame(self, link: Link, kept_bytes: int, frame: int) -> None:
+        """Counts what a connection holds of an unfinished frame now; see `FramePart.note`."""
+        self.frames.note(link, kept_bytes, frame, has_asked=link.has_asked)
+        self.users.note_frames(link, kept_bytes)
+
+    def note_requests(self, link: Link, held_bytes: int) -> None:
+        """Counts what a connection holds of requests for its user."""
+        self.users.note_requests(link, held_bytes)
+
+    def note_user(self, link: Link, user: str) -> None:
+        """Counts a connection as one of the user that has signed its request; or closes it."""
+        if not self.users.seen(link, user):
+            self.refuse(
+                "per_user",
+                "%s: User:%s has mqcoreConnectionsPerUser=%d connections already, closing one more",
+                link.peer,
+                user,
+                self.users.connections_max(),
+            )
+            link.abort()
 
     def next_opaque(self) -> int:
         """Returns the number of our next request."""

@@ -66,6 +66,12 @@ class LinkHub(RequestBounds, Protocol):
     def next_opaque(self) -> int:
         """Returns the number of our next request."""
 
+    def note_user(self, link: "Link", user: str) -> None:
+        """Counts a connection as one of a user, or closes it."""
+
+    def note_requests(self, link: "Link", held_bytes: int) -> None:
+        """Counts what a connection holds of requests for its user."""
+
     def join(self, link: "Link") -> None:
         """Counts a connection in and notifies the listeners."""
 
@@ -197,6 +203,8 @@ class Link:
         for command in commands:
             if not command.is_response:
                 has_requests = True
+                if command.user:
+                    self.hub.note_user(self, command.user)
                 if not self.requests.add(command):
                     return
             elif not self.calls.resolve(command):
@@ -215,6 +223,10 @@ class Link:
     def start(self, command: Command) -> Answer | Awaitable[Answer]:
         """Begins a request of the peer; returns its answer, or what to await for it."""
         return self.hub.start(self, command)
+
+    def holds(self, held_bytes: int) -> None:
+        """Hears how many bytes its requests hold now."""
+        self.hub.note_requests(self, held_bytes)
 
     def failure(self, command: Command, error: Exception) -> Command:
         """Returns the answer that reports an error."""

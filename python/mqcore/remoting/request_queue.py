@@ -60,6 +60,9 @@ class RequestOwner(Protocol):
     def failure(self, command: Command, error: Exception) -> Command:
         """Returns the answer that reports an error."""
 
+    def holds(self, held_bytes: int) -> None:
+        """Hears how many bytes its requests hold now."""
+
     def send(self, command: Command) -> None:
         """Sends an answer."""
 
@@ -187,6 +190,7 @@ class RequestQueue:
 
     def _hold(self, delta_bytes: int) -> bool:
         self._held_bytes += delta_bytes
+        self._owner.holds(self._held_bytes)
         if self._bounds.hold(delta_bytes):
             return True
         self._bounds.refuse(

@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 
 from mqcore.config import ControllerSettings, NamesrvSettings
 from mqcore.controller import Controller
@@ -18,18 +19,26 @@ class NameServerWithController:
         controller: The controller.
     """
 
-    def __init__(self, namesrv: NamesrvSettings, controller: ControllerSettings) -> None:
+    def __init__(
+        self,
+        namesrv: NamesrvSettings,
+        controller: ControllerSettings,
+        *,
+        config_path: Path | None = None,
+    ) -> None:
         """Prepares; `start` opens.
 
         Args:
             namesrv: Settings of the name server.
             controller: Settings of the controller.
+            config_path: The properties file that changes of the name server are kept in; those of
+                the controller last until the next start.
 
         Raises:
             ConfigFileError: The KV configuration is there and cannot be read.
             ConfigurationError: The controllers cannot be understood.
         """
-        self.namesrv = NameServer(namesrv)
+        self.namesrv = NameServer(namesrv, config_path=config_path)
         # One port for the pages of health: the name server's.
         apart = replace(controller.listener, health_address="")
         self.controller = Controller(replace(controller, listener=apart))

@@ -11,6 +11,7 @@ use mqcore_fast_path::bounds::Bounds;
 use mqcore_fast_path::gets::Got;
 use mqcore_fast_path::policy::{Group, Members, Topic};
 use mqcore_fast_path::repeats::Repeats;
+use mqcore_fast_path::quotas::{Amount, Asked, Quotas};
 use mqcore_fast_path::{FastPath, delay, numbers};
 use mqcore_reactor::Report;
 use mqcore_record::Host;
@@ -28,7 +29,7 @@ use crate::half_messages::HalfMessages;
 use crate::locked::{Home, LockedFastPath};
 use crate::policy_rows::BrokerRow;
 use crate::pops::Pops;
-use crate::quotas::QuotaRow;
+use crate::quotas::{QuotaRow, QuotaWait};
 use crate::reports;
 use crate::request_times::RequestTimes;
 use crate::store::NativeStore;
@@ -110,9 +111,32 @@ impl NativeFastPath {
     /// The rules of quotas as they are now; all loops share them.
     fn quotas(&self, py: Python<'_>) -> Vec<QuotaRow> {
         let now_ms = self.fast_path.clock.elapsed_ms();
-        let quotas = Arc::clone(&self.fast_path.locked().path.connections.quotas);
+        let quotas = self.shared_quotas();
         let rows = gil_call(py, Gil::Released, || quotas.rows(now_ms));
         rows.into_iter().map(QuotaRow::of).collect()
+    }
+
+    /// Takes the time of a send that Python executes.
+    fn admit_send(&self, user: &str, topic: &str, group: &str, bytes: u64) -> QuotaWait {
+        let asked = Asked { user, group, topic };
+        let amount = Amount { messages: 1, bytes };
+        let now_ms = self.fast_path.clock.elapsed_ms();
+        QuotaWait::of(self.shared_quotas().admit_send(asked, amount, now_ms))
+    }
+
+    /// When a read goes that Python executes.
+    fn admit_read(&self, user: &str, topic: &str, group: &str) -> QuotaWait {
+        let asked = Asked { user, group, topic };
+        let now_ms = self.fast_path.clock.elapsed_ms();
+        QuotaWait::of(self.shared_quotas().admit_read(asked, now_ms))
+    }
+
+    /// Counts what such a read has brought.
+    fn have_read(&self, user: &str, topic: &str, group: &str, messages: u64, bytes: u64) {
+        let asked = Asked { user, group, topic };
+        let amount = Amount { messages, bytes };
+        let now_ms = self.fast_path.clock.elapsed_ms();
+        self.shared_quotas().have_read(asked, amount, now_ms);
     }
 
     /// How many connections each reactor has.
@@ -403,5 +427,12 @@ impl NativeFastPath {
             dict.set_item(name, number)?;
         }
         Ok(dict)
+    }
+}
+
+impl NativeFastPath {
+    /// Those that all loops share.
+    fn shared_quotas(&self) -> Arc<Quotas> {
+        Arc::clone(&self.fast_path.locked().path.connections.quotas)
     }
 }

@@ -39,6 +39,7 @@
 //! | `json` | RocketMQ's JSON as Python objects |
 //! | `columns` | records as Arrow lays them out |
 //! | `state` | small state files |
+//! | `process` | what a program asks of the system for itself |
 //! | `tls` | the class over what protects connections of replication |
 //! | `store_reports` | what a store reports of itself |
 //! | `tables` | policy tables out of named tuples, expressions judged |
@@ -92,6 +93,7 @@ mod packing;
 mod parts;
 mod policy_rows;
 mod pops;
+mod process;
 mod quotas;
 mod reactors;
 mod received;
@@ -180,7 +182,9 @@ mod _native {
     #[pymodule_export]
     use crate::pops::{OrderInfo, Pops, RetryTopic, Revived};
     #[pymodule_export]
-    use crate::quotas::{QuotaRow, quotas_fault};
+    use crate::process::{bound_allocator, give_memory_back, name_failed_reads};
+    #[pymodule_export]
+    use crate::quotas::{QuotaRow, QuotaWait, quotas_fault};
     #[pymodule_export]
     use crate::received::ReceivedMessage;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! Quotas as they are now, for reports. No logic.
 
+use mqcore_fast_path::quotas::elsewhere::Wait;
 use mqcore_fast_path::quotas::{Row, Rules};
 use pyo3::prelude::*;
 
@@ -26,6 +27,23 @@ frozen! {
         owing: Vec<String>,
         /// The time until each of them owes nothing, ms.
         owed_ms: Vec<u64>,
+    }
+}
+
+frozen! {
+    /// What becomes of a request that Python answers, by the quotas of who asks.
+    QuotaWait {
+        /// It waits for so long, ms; 0 for not at all.
+        wait_ms: u64,
+        /// It is refused then, with these words.
+        refusal: Option<String>,
+    }
+}
+
+impl QuotaWait {
+    pub(crate) fn of(wait: Wait) -> Self {
+        let Wait { wait_ms, refusal } = wait;
+        Self { wait_ms, refusal }
     }
 }
 

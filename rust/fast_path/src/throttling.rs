@@ -251,24 +251,12 @@ fn quota_refused(code: i32, remark: String) -> Refused {
 }
 
 fn too_much(held: &Held, wait_ms: u64) -> Refused {
-    let Held { rule, limit, rate } = held;
-    let word = limit.word();
-    quota_refused(
-        codes::SYSTEM_BUSY,
-        format!(
-            "[QUOTA]{rule} has used up {word}:{rate}, the next message may come in {wait_ms} ms"
-        ),
-    )
+    quota_refused(codes::SYSTEM_BUSY, held.too_much(wait_ms))
 }
 
 /// A read is refused whose time to be held is over.
 pub(crate) fn owes(held: &Held, wait_ms: u64) -> Refused {
-    let Held { rule, limit, rate } = held;
-    let word = limit.word();
-    quota_refused(
-        codes::FLOW_CONTROL,
-        format!("[QUOTA]{rule} has used up {word}:{rate}, the next read may come in {wait_ms} ms"),
-    )
+    quota_refused(codes::FLOW_CONTROL, held.owes(wait_ms))
 }
 
 fn too_many(rule: &str) -> Refused {

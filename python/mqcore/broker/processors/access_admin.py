@@ -12,6 +12,7 @@ from mqcore.access import Acl, Resource, User
 from mqcore.access.model import user_of_subject
 from mqcore.access.tables import policy_kind
 from mqcore.broker.access_changes import AccessChanges
+from mqcore.broker.processors.bodies import object_of
 from mqcore.broker.state import BrokerState
 from mqcore.errors import BadJsonError, RefusedError
 from mqcore.model.reading import as_list, as_text
@@ -130,10 +131,10 @@ class AccessAdmin:
 
     # Policies.
 
-    def put_acl(self, request: Request) -> Awaitable[Command]:
+    async def put_acl(self, request: Request) -> Command:
         """3006, 3007: merges policies into those of their user, entry by entry."""
         try:
-            found = parse_object(request.body)
+            found = await object_of(request)
         except BadJsonError:
             found = {}
         if not as_list(found.get("policies")):
@@ -142,7 +143,7 @@ class AccessAdmin:
         if name is None:
             raise RefusedError(_FAILED, code=ResponseCode.SYSTEM_ERROR)
         acl = Acl.of_json(found, name)
-        return self._changes.change(request, lambda tables: tables.with_policies(acl))
+        return await self._changes.change(request, lambda tables: tables.with_policies(acl))
 
     def delete_acl(self, request: Request) -> Awaitable[Command]:
         """3008: deletes the entry of a resource, or all policies of a user."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from mqcore.broker.assignment import assigned
 from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.processors.bodies import object_of
 from mqcore.broker.state import BrokerState
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.errors import RefusedError
@@ -15,7 +16,7 @@ from mqcore.model.heartbeats import BROADCASTING
 from mqcore.model.java_order import queue_key
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_text
-from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.relaxed_json import compact
 from mqcore.model.request_modes import RequestMode
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.native import Command
@@ -47,7 +48,7 @@ class Assignments:
 
     async def query(self, request: Request) -> Command:
         """400: the queues of a member; the member of the body is absent where it is to keep its."""
-        asked = parse_object(request.body)
+        asked = await object_of(request)
         topic, group = as_text(asked.get("topic")), as_text(asked.get("consumerGroup"))
         model = as_text(asked.get("messageModel"))
         if not topic or not group or model not in (_CLUSTERING, BROADCASTING):
@@ -78,7 +79,7 @@ class Assignments:
 
     async def set_mode(self, request: Request) -> Command:
         """401: sets how a group asks for a topic."""
-        wanted = RequestMode.of_json(parse_object(request.body))
+        wanted = RequestMode.of_json(await object_of(request))
         if wanted is None:
             raise RefusedError(
                 "a mode needs topic, consumerGroup and PULL or POP", code=ResponseCode.SYSTEM_ERROR

@@ -3,12 +3,13 @@
 The engine has checked signature and header before (`mqcore.native.Access`, in the fast path).
 """
 
+import asyncio
 from collections.abc import Awaitable
 
-from mqcore.access import Pair
+from mqcore.access import BODY_PAIRS, Pair
 from mqcore.broker.access_pairs import StoredPairs, pairs_of_body
 from mqcore.broker.state import BrokerState
-from mqcore.remoting import Answer, Handler, Request
+from mqcore.remoting import BODY_BYTES_AT_ONCE, Answer, Handler, Request
 
 __all__ = ["authorized"]
 
@@ -35,8 +36,16 @@ def authorized(code: int, handler: Handler, state: BrokerState, stored: StoredPa
 
         return serve_stored
 
+    async def read_beside(request: Request) -> Answer:
+        pairs = await asyncio.to_thread(pairs_of_body, request.command)
+        decide(request, pairs or [])
+        answer = handler(request)
+        return await answer if isinstance(answer, Awaitable) else answer
+
     def serve(request: Request) -> Answer | Awaitable[Answer]:
         if state.access.authorizes:
+            if code in BODY_PAIRS and len(request.body) > BODY_BYTES_AT_ONCE:
+                return read_beside(request)
             pairs = pairs_of_body(request.command)
             if pairs is not None:
                 decide(request, pairs)

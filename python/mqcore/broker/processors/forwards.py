@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mqcore.broker.members import ClientInfo
+from mqcore.broker.quota_waits import count_read, wait_to_read
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, RefusedError, RemotingError
 from mqcore.model.message_ids import parse_offset_id
@@ -60,6 +61,9 @@ class Forwards:
                 f"can not find message by the offset, {parsed.physical_offset}",
                 code=ResponseCode.SYSTEM_ERROR,
             ) from error
+        group, fast_path = request.field("consumerGroup"), self._state.fast_path
+        await wait_to_read(fast_path, request.user, message.topic, group)
+        count_read(fast_path, request.user, message.topic, [message], group)
         return await self._forward(request, message.record)
 
     async def _forward(self, request: Request, body: bytes) -> Command:

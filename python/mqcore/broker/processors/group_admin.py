@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Mapping
 
 from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.processors.bodies import object_of, too_many_of
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.attributes import AttributeFaultError, altered
 from mqcore.model.groups import GroupConfig
 from mqcore.model.reading import as_list
-from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object
+from mqcore.model.relaxed_json import compact, compact_in_parts
 from mqcore.model.topics import group_fault
 from mqcore.native import Command
-from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+from mqcore.remoting import Handler, Request, RequestCode, ResponseCode, Slices
 
 
 class GroupAdmin:
@@ -36,13 +37,18 @@ class GroupAdmin:
 
     async def update(self, request: Request) -> Command:
         """200: creates or replaces a group."""
-        await self._put([GroupConfig.of_json(parse_object(request.body))])
+        await self._put([GroupConfig.of_json(await object_of(request))])
         return request.answer()
 
     async def update_list(self, request: Request) -> Command:
         """225: the same for many groups: all of them or none."""
-        found = as_list(parse_object(request.body).get("groupConfigList"))
-        await self._put([GroupConfig.of_json(item) for item in found])
+        found = as_list((await object_of(request)).get("groupConfigList"))
+        too_many_of(found, "groups", "groupsMax", self._state.limits.groups)
+        slices, groups = Slices(), []
+        for item in found:
+            groups.append(GroupConfig.of_json(item))
+            await slices.turn()
+        await self._put(groups)
         return request.answer()
 
     async def _put(self, groups: list[GroupConfig]) -> None:

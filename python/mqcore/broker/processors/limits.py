@@ -5,6 +5,8 @@ The answer's body to LIMITS, which has no fields:
     {"quotas": [QUOTA...],
      "connections": {"perAddress": 1000, "refused": 3,
                      "addresses": [{"address": "10.0.0.7", "connections": 812}...]},
+     "users": {"connectionsMax": 0, "heldBytesMax": 0, "refused": 0, "paused": 0,
+               "most": [{"user": "shop", "connections": 3, "heldBytes": 812, "paused": 0}...]},
      "signatures": {"perMinute": 10, "late": 12, "unanswered": 0},
      "adminChanges": {"perSecond": 20, "held": 4, "refused": 0}}
 
@@ -14,7 +16,8 @@ A QUOTA, in the order of the rules; a limit that it has not is not there:
      "heldMs": 20311, "refused": 0, "waiting": 2, "names": 3,
      "owing": [{"name": "orders-eu", "ms": 312}]}
 
-`addresses` are those that have most, `owing` the names that owe most.
+`addresses` are those that have most, `most` the users who hold most, `owing` the names that owe
+most.
 """
 
 from collections.abc import Mapping
@@ -24,11 +27,12 @@ from mqcore.broker.state import BrokerState
 from mqcore.model.quotas import LIMIT_NAMES
 from mqcore.model.relaxed_json import compact
 from mqcore.native import Command, QuotaRow
-from mqcore.remoting import Handler, OwnRequestCode, Request
+from mqcore.remoting import Handler, OwnRequestCode, Request, UserHold
 
 __all__ = ["LimitsReport"]
 
 _ADDRESSES_SHOWN: Final = 10
+_USERS_SHOWN: Final = 10
 
 
 class LimitsReport:
@@ -59,6 +63,13 @@ def _found(state: BrokerState) -> dict[str, Any]:
                 {"address": address, "connections": count} for address, count in addresses
             ],
         },
+        "users": {
+            "connectionsMax": settings.listener.connections_per_user,
+            "heldBytesMax": settings.listener.held_bytes_per_user,
+            "refused": state.link_refusals.get("per_user", 0),
+            "paused": state.users.paused_count,
+            "most": [_user(each) for each in state.users.most(_USERS_SHOWN)],
+        },
         "signatures": {
             "perMinute": access.settings.failures_free,
             "late": access.engine.late_refusals,
@@ -69,6 +80,15 @@ def _found(state: BrokerState) -> dict[str, Any]:
             "held": state.admin_pace.held,
             "refused": state.admin_pace.refused,
         },
+    }
+
+
+def _user(row: UserHold) -> dict[str, Any]:
+    return {
+        "user": row.user,
+        "connections": row.connections,
+        "heldBytes": row.held_bytes,
+        "paused": row.paused,
     }
 
 

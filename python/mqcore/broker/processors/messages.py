@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mqcore.broker.queue_units import UNITS_MAX, rows_of, shown_filter, test_of
+from mqcore.broker.quota_waits import count_read, wait_to_read
 from mqcore.broker.state import BrokerState
 from mqcore.broker.static_requests import StaticRequests
 from mqcore.errors import MQError, RefusedError
@@ -48,9 +49,11 @@ class Messages:
             wanted = self._state.settings.query_max
         elif request.ext.get(_INDEX_TYPE) == _TAGS_TYPE:
             key = f"{_TAGS_PREFIX}{key}"
+        topic, fast_path = request.field("topic"), self._state.fast_path
+        await wait_to_read(fast_path, request.user, topic)
         found = await asyncio.to_thread(
             self._state.store.query,
-            request.field("topic"),
+            topic,
             key,
             max(0, min(wanted, QUERY_MAX)),
             begin_ms=request.integer("beginTimestamp"),
@@ -61,12 +64,13 @@ class Messages:
                 "can not find message, maybe time range not correct",
                 code=ResponseCode.QUERY_NOT_FOUND,
             )
-        last = found[-1]
+        given, last = whole(found), found[-1]
+        count_read(fast_path, request.user, topic, given)
         ext = {
             "indexLastUpdateTimestamp": str(last.store_timestamp_ms),
             "indexLastUpdatePhyoffset": str(last.physical_offset),
         }
-        return request.answer(ext=ext, body=joined(found))
+        return request.answer(ext=ext, body=b"".join(each.record for each in given))
 
     async def view(self, request: Request) -> Command:
         """33: the message at a place of the log."""
@@ -79,6 +83,9 @@ class Messages:
             raise RefusedError(
                 f"can not find message by the offset, {offset}", code=ResponseCode.SYSTEM_ERROR
             ) from error
+        # Whose it is shows the message alone.
+        await wait_to_read(self._state.fast_path, request.user, message.topic)
+        count_read(self._state.fast_path, request.user, message.topic, [message])
         return request.answer(body=message.record)
 
     async def earliest(self, request: Request) -> Command:
@@ -122,13 +129,11 @@ class Messages:
         return request.answer(body=compact(body))
 
 
-def joined(messages: list[Message]) -> bytes:
-    """Returns messages as they lie in the log, the last ones first dropped beyond a frame."""
-    parts: list[bytes] = []
+def whole(messages: list[Message]) -> list[Message]:
+    """Returns the first of some messages, as many as a frame has space for."""
     size = 0
-    for message in messages:
+    for at, message in enumerate(messages):
         size += message.store_size_bytes
-        if parts and size > _BODY_MAX_BYTES:
-            break
-        parts.append(message.record)
-    return b"".join(parts)
+        if at and size > _BODY_MAX_BYTES:
+            return messages[:at]
+    return messages

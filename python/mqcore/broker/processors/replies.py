@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from mqcore.broker.quota_waits import wait_to_send
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError, RemotingError
 from mqcore.native import Command
@@ -56,6 +57,9 @@ class Replies:
                 f"push reply message fail, channel of <{client_id}> not found.",
                 code=ResponseCode.SYSTEM_ERROR,
             )
+        size = len(request.body) + len(properties.encode())
+        topic, group = fields.get("topic", ""), fields.get("producerGroup", "")
+        await wait_to_send(self._state.fast_path, request.user, topic, group, size)
         now_ms = self._state.now_ms()
         if properties and not properties.endswith(_PAIR_END):
             properties += _PAIR_END

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.processors.bodies import object_of
 from mqcore.broker.processors.topic_admin import check_topic
 from mqcore.broker.state import BrokerState
 from mqcore.errors import BadJsonError, RefusedError
 from mqcore.model.reading import INT
-from mqcore.model.relaxed_json import parse_object
 from mqcore.model.static_topics import MappingFaultError, StaticTopic
 from mqcore.model.topics import QUEUES_MAX, TopicConfig
 from mqcore.native import Command
@@ -31,6 +31,10 @@ class StaticAdmin:
 
         Nothing is changed where the mapping contradicts itself, or what is there.
         """
+        try:
+            mapping = await object_of(request)
+        except BadJsonError as error:
+            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
         known = self._state.topics.find(request.field("topic"))
         topic = TopicConfig(
             name=request.field("topic"),
@@ -44,10 +48,10 @@ class StaticAdmin:
         check_topic(self._state, topic)
         self._state.topics.check([topic])
         try:
-            wanted = StaticTopic.of_json(parse_object(request.body), topic.name)
+            wanted = StaticTopic.of_json(mapping, topic.name)
             self._check(topic, wanted)
             accepted = self._state.static_topics.accepted(wanted, is_forced=request.flag("force"))
-        except (BadJsonError, MappingFaultError) as error:
+        except MappingFaultError as error:
             raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
         now_ms = self._state.now_ms()
         self._state.topics.put(topic, now_ms)

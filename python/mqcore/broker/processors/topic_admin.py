@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.consumer_offsets import groups_of_topic
+from mqcore.broker.processors.bodies import object_of, too_many_of
 from mqcore.broker.state import BrokerState
 from mqcore.broker.topics import table_json
 from mqcore.errors import RefusedError
@@ -21,7 +22,7 @@ from mqcore.model.attributes import (
 )
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import INT, as_list
-from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object, with_queue_keys
+from mqcore.model.relaxed_json import compact, compact_in_parts, with_queue_keys
 from mqcore.model.topics import (
     QUEUES_MAX,
     RETRY_PREFIX,
@@ -30,7 +31,7 @@ from mqcore.model.topics import (
     topic_fault,
 )
 from mqcore.native import Command
-from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+from mqcore.remoting import Handler, Request, RequestCode, ResponseCode, Slices
 
 # Permission bits that exist.
 _PERM_MAX = 15
@@ -76,14 +77,21 @@ class TopicAdmin:
 
     async def update_list(self, request: Request) -> Command:
         """18: the same for many topics: all of them or none."""
-        found = as_list(parse_object(request.body).get("topicConfigList"))
-        topics = (TopicConfig.of_json(item) for item in found)
-        await self._put([(replace(topic, attributes={}), topic.attributes) for topic in topics])
+        found = as_list((await object_of(request)).get("topicConfigList"))
+        too_many_of(found, "topics", "topicsMax", self._state.limits.topics)
+        slices, asked = Slices(), []
+        for item in found:
+            topic = TopicConfig.of_json(item)
+            asked.append((replace(topic, attributes={}), topic.attributes))
+            await slices.turn()
+        await self._put(asked)
         return request.answer()
 
     async def _put(self, asked: list[tuple[TopicConfig, dict[str, str]]]) -> None:
+        slices = Slices()
         for topic, _changes in asked:
             check_topic(self._state, topic)
+            await slices.turn()
         topics = [self._altered(topic, changes) for topic, changes in asked]
         self._state.topics.check(topics)
         for topic in topics:

@@ -5,6 +5,7 @@
 //! durable only once its directory was synced.
 
 mod durable_dirs;
+pub mod process;
 pub mod real;
 mod sys;
 pub mod twin;

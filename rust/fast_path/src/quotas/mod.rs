@@ -8,6 +8,7 @@
 //! rule.
 
 pub mod bucket;
+pub mod elsewhere;
 pub mod rules;
 
 use std::sync::Arc;
@@ -89,6 +90,24 @@ pub struct Held {
     pub limit: Limit,
     /// Its rate.
     pub rate: u64,
+}
+
+impl Held {
+    /// Why a send is refused that would have to wait for so long, ms.
+    pub fn too_much(&self, wait_ms: u64) -> String {
+        self.said("message", wait_ms)
+    }
+
+    /// Why a read is refused whose time to be held is over; it may come in so long, ms.
+    pub fn owes(&self, wait_ms: u64) -> String {
+        self.said("read", wait_ms)
+    }
+
+    fn said(&self, what: &str, wait_ms: u64) -> String {
+        let Self { rule, limit, rate } = self;
+        let word = limit.word();
+        format!("[QUOTA]{rule} has used up {word}:{rate}, the next {what} may come in {wait_ms} ms")
+    }
 }
 
 /// What a rule did since it was set.

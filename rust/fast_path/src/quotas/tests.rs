@@ -1,5 +1,6 @@
 //! Quotas of several names and rules: who is held back by what, and how many names there may be.
 
+use super::elsewhere::Wait;
 use super::*;
 
 const START_MS: u64 = 10_000;
@@ -164,4 +165,34 @@ fn other_rules_begin_anew_and_keep_what_was_counted() {
     assert_eq!(quotas.rows(START_MS)[0].owing, [("t".to_owned(), 500)]);
     quotas.decide(&Arc::default());
     assert_eq!((send(), quotas.rows(START_MS)), (Decision::Now, vec![]));
+}
+
+#[test]
+fn a_send_that_is_executed_elsewhere_waits_there_and_is_counted() {
+    let quotas = quotas("topic:t=producer_message_rate:10");
+    let many = |messages| Amount { messages, bytes: 1 };
+    let admit = |messages| quotas.admit_send(asked("", "t", "g"), many(messages), START_MS);
+    assert_eq!(admit(10), Wait::default());
+    let waits = admit(1);
+    assert_eq!((waits.wait_ms, waits.refusal), (100, None));
+    let refused = admit(10);
+    assert_eq!(refused.wait_ms, SEND_HELD_MS_MAX);
+    assert!(refused.refusal.unwrap().starts_with("[QUOTA]topic:t has"));
+    let counts = quotas.rows(START_MS)[0].counts;
+    assert_eq!((counts.held, counts.refused, counts.held_ms), (1, 1, 600));
+}
+
+#[test]
+fn a_read_that_is_executed_elsewhere_waits_while_something_is_owed() {
+    let quotas = quotas("user:u=consumer_byte_rate:1000");
+    let reader = asked("u", "t", "");
+    assert_eq!(quotas.admit_read(reader, START_MS), Wait::default());
+    quotas.have_read(reader, one(1_200), START_MS);
+    assert_eq!(quotas.admit_read(reader, START_MS).wait_ms, 200);
+    quotas.have_read(reader, one(1_000), START_MS);
+    let refused = quotas.admit_read(reader, START_MS);
+    assert_eq!(refused.wait_ms, 500);
+    assert!(refused.refusal.unwrap().contains("the next read may come in 1200 ms"));
+    assert_eq!(quotas.admit_read(reader, START_MS + 1_200), Wait::default());
+    assert_eq!(quotas.admit_read(asked("v", "t", ""), START_MS), Wait::default());
 }
