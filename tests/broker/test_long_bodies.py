@@ -106,7 +106,7 @@ def test_ten_thousand_topics_in_one_request_are_made(tmp_path: Path) -> None:
             async with watched() as found:
                 answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
             assert answer.code == 0, answer.remark
-            assert client.broker.state.topics.find(rows[9_999]["topicName"]) is not None
+            assert client.broker.state.topics.find(str(rows[9_999]["topicName"])) is not None
             assert found.late_s < LATE_S_MAX
 
     asyncio.run(work())

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from access_control import PLAIN_ADMIN
 from console_running import running, visitor
 from interop.servers import BROKER_NAME, official_software, serving
 from interop.test_access import ON, ROOT
-from interop.test_plain_access import ADMIN, serving_files
+from interop.test_plain_access import serving_files
 from mqcore import Admin
 from mqcore.admin import User
 from mqcore.console.pages.brokers import TABS
@@ -103,9 +104,7 @@ def test_users_of_an_official_broker_are_shown_and_changed(tmp_path: Path) -> No
 def test_accounts_of_4_9_are_named_and_what_cannot_be_done_is_refused(tmp_path: Path) -> None:
     with (
         serving_files(official_software("4.9.7"), tmp_path / "servers") as servers,
-        running(
-            servers.namesrv.address, tmp_path / "console", credentials=Credentials(*ADMIN)
-        ) as console,
+        running(servers.namesrv.address, tmp_path / "console", credentials=PLAIN_ADMIN) as console,
     ):
         visit = visitor(console)
         page = visit.page("/access").document
@@ -118,7 +117,7 @@ def test_accounts_of_4_9_are_named_and_what_cannot_be_done_is_refused(tmp_path: 
         assert refused.status == 400
         assert f"{BROKER_NAME} 0: of a release before 5.3" in refused.text
         assert "there is no user" in visit.get("/access/shop").text
-        wrong = Credentials(ADMIN[0], "another-secret")
+        wrong = Credentials(PLAIN_ADMIN.access_key, "another-secret")
         with running(servers.namesrv.address, tmp_path / "wrong", credentials=wrong) as console:
             unsigned = visitor(console).page("/access").text
         assert "without an answer" in unsigned

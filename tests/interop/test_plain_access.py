@@ -27,7 +27,10 @@ from mqcore.model.tools_file import tools_text
 
 pytestmark = pytest.mark.java
 
-KEYS = {"MQCORE_ACCESS_KEY": PLAIN_ADMIN[0], "MQCORE_SECRET_KEY": PLAIN_ADMIN[1]}
+KEYS = {
+    "MQCORE_ACCESS_KEY": PLAIN_ADMIN.access_key,
+    "MQCORE_SECRET_KEY": PLAIN_ADMIN.secret_key,
+}
 ON = {"aclEnable": "true"}
 TOPIC = "orders"
 # {b} is the broker's address, {f} a file of its.

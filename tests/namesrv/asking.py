@@ -67,7 +67,7 @@ def rows(*topics: str, **facts: int) -> dict[str, dict[str, Any]]:
 class Asked:
     """The handlers of one name server, at a time that the test sets."""
 
-    def __init__(self, folder: Path, *, config_path: Path | None = None, **pairs: str) -> None:
+    def __init__(self, folder: Path, config_path: Path | None = None, /, **pairs: str) -> None:
         self.now_ms = 1_000_000
         self.changes: list[MinIdChange] = []
         settings = settings_of(folder, **pairs)
