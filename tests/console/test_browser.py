@@ -77,19 +77,27 @@ EVERY = (
 def every(broker: Broker) -> Iterator[list[str]]:
     """Returns the paths of all pages; those that are empty on most brokers have something."""
     orders, groups = (Resource.of_text(text) for text in ("Topic:orders*", "Group:*"))
-    with Admin(broker.namesrv) as admin:
-        admin.access.create_user(User("root", "root-secret", "Super"))
-        admin.access.create_user(User("shop", "shop-secret", "Normal"))
-        admin.access.change_user(User("root", "", status="disable"))
-        admin.access.grant("shop", Entry(orders, ("Pub", "Sub"), ("10.0.0.0/8",), "Allow"))
-        admin.access.grant("shop", Entry(groups, ("Sub",), (), "Deny"))
-        admin.brokers.change_config(broker.address, {"mqcoreQuotas": QUOTAS})
-        admin.name_servers.put_kv("browser", "orders", "broker-test:4")
-        yield [each.format(namesrv=broker.namesrv, broker=broker.address) for each in EVERY]
-        admin.name_servers.delete_kv("browser", "orders")
-        admin.brokers.change_config(broker.address, {"mqcoreQuotas": ""})
-        for user in ("root", "shop"):
-            admin.access.delete_user(user)
+
+    def fill() -> None:
+        with Admin(broker.namesrv) as admin:
+            admin.access.create_user(User("root", "root-secret", "Super"))
+            admin.access.create_user(User("shop", "shop-secret", "Normal"))
+            admin.access.change_user(User("root", "", status="disable"))
+            admin.access.grant("shop", Entry(orders, ("Pub", "Sub"), ("10.0.0.0/8",), "Allow"))
+            admin.access.grant("shop", Entry(groups, ("Sub",), (), "Deny"))
+            admin.brokers.change_config(broker.address, {"mqcoreQuotas": QUOTAS})
+            admin.name_servers.put_kv("browser", "orders", "broker-test:4")
+
+    def empty() -> None:
+        with Admin(broker.namesrv) as admin:
+            admin.name_servers.delete_kv("browser", "orders")
+            admin.brokers.change_config(broker.address, {"mqcoreQuotas": ""})
+            for user in ("root", "shop"):
+                admin.access.delete_user(user)
+
+    in_thread(fill)
+    yield [each.format(namesrv=broker.namesrv, broker=broker.address) for each in EVERY]
+    in_thread(empty)
 
 
 def in_thread(work: Callable[[], None]) -> None:

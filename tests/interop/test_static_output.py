@@ -40,7 +40,8 @@ _MASKS = (
 # Where a Java program was, what it logs, and the advice under an error.
 _NOISE = re.compile(r"^(\s+at |\t\.\.\. |[\d:,]+ \|-|See |For more |Caused by: ).*$", re.MULTILINE)
 # Rates, and what was stored in a day: of the moment.
-_RATES = re.compile(r" \d+\.\d+| \d+$", re.MULTILINE)
+_RATES = re.compile(r"(?<=TPS: )[\d.]+")
+_FIGURES = re.compile(r"\b\d+(\.\d+)?\b")
 
 Tool = Callable[..., str]
 
@@ -122,18 +123,20 @@ class Cluster:
                 assert "Exception" in text or text.startswith("refused: "), text
             if step.leads is None:
                 continue
-            leads = step.leads
-            shown = eventually(
-                lambda: self.run(self.driver.mqadmin, SHOWN[0], topic),
-                lambda text, leads=leads: all(
-                    led(text).get(broker, set()) == queues for broker, queues in leads.items()
-                ),
-            )
-            assert {broker: led(shown).get(broker, set()) for broker in leads} == leads, shown
+            self._wait_until_led(topic, step.leads)
             self._send(f"{topic}-{number}", topic)
             for line in SHOWN:
                 found[f"{number} {line}"] = self._shown(tool, line, topic)
         return found
+
+    def _wait_until_led(self, topic: str, leads: Mapping[str, set[int]]) -> None:
+        """Returns when the route has the queues at these brokers."""
+
+        def led_now() -> dict[str, set[int]]:
+            found = led(self.run(self.driver.mqadmin, SHOWN[0], topic))
+            return {broker: found.get(broker, set()) for broker in leads}
+
+        assert eventually(led_now, lambda found: found == leads) == leads
 
     def _send(self, name: str, topic: str) -> None:
         """Sends round the queues, by a producer of its own: it has the newest route."""
@@ -145,13 +148,16 @@ class Cluster:
         self.driver.close(name)
 
     def _shown(self, tool: Tool, line: str, topic: str) -> Any:
+        rows = masked(self.run(tool, line, topic))
         if line.startswith("statsAll"):
-            return [_RATES.sub(" #", row) for row in masked(self.run(tool, line, topic))]
-        text = self.run(tool, line, topic)
+            return [_FIGURES.sub("#", row) for row in rows]
         if not line.startswith("topicRoute"):
-            return masked(text)
-        # Ours quotes keys that are numbers.
-        return parse_object("\n".join(masked(text)).replace("EPOCH", "0").encode())
+            return [_RATES.sub("#", row) for row in rows]
+        # Ours quotes keys that are numbers; brokers come in any order.
+        route = parse_object("\n".join(rows).replace("EPOCH", "0").encode())
+        for name in ("brokerDatas", "queueDatas"):
+            route[name].sort(key=lambda row: row["brokerName"])
+        return route
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +165,7 @@ def printed(
     driver_55: Driver, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, Any]]:
     """Returns what was printed, by whose tool and whose brokers."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for whose, software in (("theirs", official_software(NEWEST)), ("ours", OURS)):
         with two_brokers(software, tmp_path_factory.mktemp(whose)) as brokers:
             cluster = Cluster(brokers, driver_55, len(found))
@@ -177,7 +183,9 @@ def test_the_same_is_printed_as_by_mqadmin_of_official_brokers(
 ) -> None:
     official, found = printed["mqadmin at theirs"], printed[which]
     assert len(official) == len(STEPS) + len(SHOWN) * sum(1 for step in STEPS if step.leads)
-    different = {
-        name: (found[name], rows) for name, rows in official.items() if found[name] != rows
-    }
-    assert different == {}
+    different = [
+        f"{name}\n  printed {found[name]}\n  of official ones {rows}"
+        for name, rows in official.items()
+        if found[name] != rows
+    ]
+    assert not different, "\n".join(different)
