@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from console_running import PASSWORD
-from mqcore import ConsumeFrom, Message, Producer, PushConsumer, Reject
+from mqcore import Admin, ConsumeFrom, Message, Producer, PushConsumer, Reject
+from mqcore.admin import Entry, Resource, User
 from mqcore.console import Console
 from mqcore.console.pages.brokers import TABS
 from mqcore.console.routes import MENU
@@ -33,6 +34,7 @@ TABS_MAX = 200
 # How often a page is loaded until what was sent is on it.
 LOADS = 40
 SCREENSHOTS = os.environ.get("MQCORE_SCREENSHOTS", "")
+QUOTAS = "user:shop=producer_byte_rate:1048576;topic:orders*=producer_message_rate:1000"
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 400, "height": 800}
 
 
@@ -61,6 +63,41 @@ def tab(chromium: Any, console: Console) -> Iterator[Any]:
     yield page
     context.close()
     assert faults == []
+
+
+EVERY = (
+    *(path for path, _ in MENU),
+    *(f"/brokers/broker-test/0?tab={each}" for each in TABS),
+    *("/messages?by=time", "/audit?check=yes", "/dead-letters/diers"),
+    *("/access/shop?action=Pub&resource=Topic:orders", "/audit?of={namesrv}", "/audit?of={broker}"),
+)
+
+
+@pytest.fixture(scope="module")
+def every(broker: Broker) -> Iterator[list[str]]:
+    """Returns the paths of all pages; those that are empty on most brokers have something."""
+    orders, groups = (Resource.of_text(text) for text in ("Topic:orders*", "Group:*"))
+
+    def fill() -> None:
+        with Admin(broker.namesrv) as admin:
+            admin.access.create_user(User("root", "root-secret", "Super"))
+            admin.access.create_user(User("shop", "shop-secret", "Normal"))
+            admin.access.change_user(User("root", "", status="disable"))
+            admin.access.grant("shop", Entry(orders, ("Pub", "Sub"), ("10.0.0.0/8",), "Allow"))
+            admin.access.grant("shop", Entry(groups, ("Sub",), (), "Deny"))
+            admin.brokers.change_config(broker.address, {"mqcoreQuotas": QUOTAS})
+            admin.name_servers.put_kv("browser", "orders", "broker-test:4")
+
+    def empty() -> None:
+        with Admin(broker.namesrv) as admin:
+            admin.name_servers.delete_kv("browser", "orders")
+            admin.brokers.change_config(broker.address, {"mqcoreQuotas": ""})
+            for user in ("root", "shop"):
+                admin.access.delete_user(user)
+
+    in_thread(fill)
+    yield [each.format(namesrv=broker.namesrv, broker=broker.address) for each in EVERY]
+    in_thread(empty)
 
 
 def in_thread(work: Callable[[], None]) -> None:
@@ -232,14 +269,16 @@ def test_a_command_line_is_copied(tab: Any) -> None:
     assert copied.startswith("mqcore broker memory 127.0.0.1:")
 
 
-def test_every_page_is_there_without_scripts(chromium: Any, console: Console) -> None:
+def test_every_page_is_there_without_scripts(
+    chromium: Any, console: Console, every: list[str]
+) -> None:
     context = chromium.new_context(viewport=WIDE, java_script_enabled=False)
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{console.ports['console']}/")
     page.fill("[name=user]", "admin")
     page.fill("[name=password]", PASSWORD)
     page.click("text=Log in")
-    for path in EVERY:
+    for path in every:
         at(page, path)
         assert heading(page), path
     at(page, "/topics")
@@ -337,17 +376,10 @@ def test_a_page_of_figures_loads_again_by_itself(tab: Any) -> None:
     assert heading(tab) == "Brokers"
 
 
-EVERY = (
-    *(path for path, _ in MENU),
-    *(f"/brokers/broker-test/0?tab={each}" for each in TABS),
-    *("/messages?by=time", "/audit?check=yes", "/dead-letters/diers"),
-)
-
-
-def test_nothing_runs_over_the_edge(tab: Any) -> None:
+def test_nothing_runs_over_the_edge(tab: Any, every: list[str]) -> None:
     for size in (WIDE, NARROW):
         tab.set_viewport_size(size)
-        for path in EVERY:
+        for path in every:
             at(tab, path)
             width = tab.evaluate("document.documentElement.scrollWidth")
             assert width <= size["width"], (path, size, width)
@@ -357,11 +389,11 @@ CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_can_be_read(tab: Any, scheme: str, tmp_path: Path) -> None:
+def test_everything_can_be_read(tab: Any, every: list[str], scheme: str, tmp_path: Path) -> None:
     tab.emulate_media(color_scheme=scheme)
     directory = Path(SCREENSHOTS) if SCREENSHOTS else tmp_path
     directory.mkdir(parents=True, exist_ok=True)
-    for path in EVERY:
+    for path in every:
         at(tab, path)
         assert tab.evaluate(CONTRAST) == [], path
         name = path.strip("/").replace("/", "-").replace("?", "-") or "overview"

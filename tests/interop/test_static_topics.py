@@ -51,6 +51,7 @@ class Clients:
     namesrv: str
     number: int
     body: str = "m"
+    is_orderly: bool = False
 
     @property
     def producer(self) -> str:
@@ -66,7 +67,8 @@ class Clients:
         """Begins to send and to consume."""
         asked = {"namesrv": self.namesrv, "poll_ms": _POLL_MS}
         self.driver.call("producer", self.producer, group="PG_static", **asked)
-        self.driver.call("push", self.consumer, group=GROUP, topic=TOPIC, **asked)
+        order = int(self.is_orderly)
+        self.driver.call("push", self.consumer, group=GROUP, topic=TOPIC, order=order, **asked)
         body = self.body
         self.driver.call("flood", self.producer, topic=TOPIC, body=body, threads=2, pause_ms=20)
 
@@ -98,6 +100,8 @@ def moved_while_used(cluster: TwoBrokers, clients: Clients, tool: Tool) -> None:
     tool("remappingStaticTopic", "-t", TOPIC, "-c", "DefaultCluster", *namesrv)
     clients.wait_for_more(2)
     sent, got = clients.end()
+    if clients.is_orderly:
+        got = in_order(got)
     counted = Counter(item["body"] for item in got)
     assert set(sent) <= counted.keys()
     assert {body: count for body, count in counted.items() if count > 1} == {}
@@ -114,6 +118,22 @@ def moved_while_used(cluster: TwoBrokers, clients: Clients, tool: Tool) -> None:
             found.sort(key=lambda item: item["queue_offset"])
             numbers = [int(item["body"].removeprefix(thread)) for item in found]
             assert numbers == sorted(numbers)
+
+
+def in_order(got: list[Item]) -> list[Item]:
+    """Returns what an orderly consumer got, without what it got again; checks its order.
+
+    A move takes a queue from one lock to another: what was not committed then comes again, as
+    officially. Whatever comes for the first time comes behind everything before it in its queue.
+    """
+    firsts = {(item["queue_id"], item["queue_offset"]): item for item in reversed(got)}
+    seen: dict[int, int] = {}
+    for item in got:
+        queue, offset = item["queue_id"], item["queue_offset"]
+        if firsts[queue, offset] is item:
+            assert offset > seen.get(queue, -1), (queue, offset, seen[queue])
+            seen[queue] = offset
+    return [item for item in got if firsts[item["queue_id"], item["queue_offset"]] is item]
 
 
 def mapping_of(cluster: TwoBrokers, broker: str) -> StaticTopic:
@@ -150,6 +170,31 @@ def test_official_tools_and_clients_move_queues_of_our_brokers(
     with two_brokers(OURS, tmp_path) as cluster:
         clients = Clients(driver_53, cluster.namesrv.address, 1)
         moved_while_used(cluster, clients, driver_53.mqadmin)
+        check_mappings(cluster)
+
+
+def test_an_orderly_consumer_keeps_the_order_through_moves(
+    driver_53: Driver, tmp_path: Path
+) -> None:
+    with two_brokers(OURS, tmp_path) as cluster:
+        moved_while_used(
+            cluster, Clients(driver_53, cluster.namesrv.address, 3, is_orderly=True), ours
+        )
+
+
+@pytest.mark.matrix
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["5.3.3", NEWEST])
+@pytest.mark.parametrize("whose", ["ours", "theirs", "mixed"])
+def test_orderly_consumers_of_every_release_keep_the_order(
+    tmp_path: Path, version: str, whose: str
+) -> None:
+    theirs = official_software(version)
+    first = theirs if whose == "theirs" else OURS
+    other = OURS if whose == "ours" else theirs
+    with driving(version) as driver, two_brokers(first, tmp_path, other=other) as cluster:
+        clients = Clients(driver, cluster.namesrv.address, 60, is_orderly=True)
+        moved_while_used(cluster, clients, ours)
         check_mappings(cluster)
 
 

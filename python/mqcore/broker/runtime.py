@@ -267,12 +267,18 @@ def _sends(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, str]:
     }
 
 
+def _used_share(used_bytes: int, usable_bytes: int) -> float:
+    """Returns how full a disk is, in whole percents (`getDiskPartitionSpaceUsedPercent`)."""
+    whole = used_bytes + usable_bytes
+    return -(-used_bytes * 100 // whole) / 100 if whole else 0.0
+
+
 def _log(state: BrokerState, stats: Stats) -> dict[str, str]:
     settings = state.settings
     usage = shutil.disk_usage(settings.store_dir)
     configured = settings.configuration.settings["storePathCommitLog"].shown
     log_dir = configured or settings.store_dir / "commitlog"
-    ratio = str(usage.used / usage.total if usage.total else 0.0)
+    ratio = str(_used_share(usage.used, usage.free))
     earliest_ms = -1
     if stats.dispatched > stats.log_start:
         try:
@@ -281,7 +287,10 @@ def _log(state: BrokerState, stats: Stats) -> dict[str, str]:
             # Its file was removed just now; the next question finds the next one.
             earliest_ms = -1
     return {
-        "commitLogDirCapacity": f"Total : {_size(usage.total)}, Free : {_size(usage.free)}.",
+        # What is reserved for the superuser is free, and is not usable (`File.getFreeSpace`).
+        "commitLogDirCapacity": (
+            f"Total : {_size(usage.total)}, Free : {_size(usage.total - usage.used)}."
+        ),
         "commitLogDiskRatio": ratio,
         f"commitLogDiskRatio_{log_dir}": ratio,
         "commitLogMaxOffset": str(stats.appended),

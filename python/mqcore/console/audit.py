@@ -8,9 +8,11 @@ import json
 import os
 from collections import deque
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+from mqcore.audit.lines import time_text
+from mqcore.clock import wall_ms
 
 __all__ = ["Audit"]
 
@@ -68,7 +70,7 @@ class Audit:
             OSError: It cannot be written: then nothing may be changed.
         """
         row = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "time": time_text(wall_ms()),
             "user": user[:_VALUE_CHARS_MAX],
             "role": role,
             "address": address,
