@@ -69,11 +69,13 @@ def test_numbers_wider_than_javas_are_refused_or_not_kept(tmp_path: Path) -> Non
             assert topics["topicConfigTable"]["U"]["topicSysFlag"] == 0
             groups = await client.json(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
             assert groups["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 16
-        for table, row in (("topicConfigTable", "U"), ("subscriptionGroupTable", "g")):
-            names = {"topicConfigTable": "topics", "subscriptionGroupTable": "subscriptionGroup"}
-            path = tmp_path / "config" / f"{names[table]}.json"
+        for file, table, name in (
+            ("topics", "topicConfigTable", "U"),
+            ("subscriptionGroup", "subscriptionGroupTable", "g"),
+        ):
+            path = tmp_path / "config" / f"{file}.json"
             found = json.loads(path.read_text())
-            found[table][row] |= {"topicSysFlag": wide, "perm": wide, "retryMaxTimes": wide}
+            found[table][name] |= {"topicSysFlag": wide, "perm": wide, "retryMaxTimes": wide}
             path.write_text(json.dumps(found))
         async with live(tmp_path) as client:
             assert (await client.send("U", b"x")).code == 0
