@@ -70,10 +70,10 @@ def test_numbers_wider_than_javas_are_refused_or_not_kept(tmp_path: Path) -> Non
             groups = await client.json(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
             assert groups["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 16
         for file, table, name in (
-            ("topics.json", "topicConfigTable", "U"),
-            ("subscriptionGroup.json", "subscriptionGroupTable", "g"),
+            ("topics", "topicConfigTable", "U"),
+            ("subscriptionGroup", "subscriptionGroupTable", "g"),
         ):
-            path = tmp_path / "config" / file
+            path = tmp_path / "config" / f"{file}.json"
             found = json.loads(path.read_text())
             found[table][name] |= {"topicSysFlag": wide, "perm": wide, "retryMaxTimes": wide}
             path.write_text(json.dumps(found))

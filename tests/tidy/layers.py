@@ -15,7 +15,7 @@ CRATES: Final[Layers] = (
     ("reactor", "shipping"),
     ("fast_path", "columns", "packing", "consensus"),
     ("engine", "wire", "replica", "access"),
-    ("record",),
+    ("record", "mutation"),
 )
 # The modules of a crate.
 MODULES: Final[dict[str, Layers]] = {

@@ -1,11 +1,10 @@
 //! Bad requests: real ones, changed where decoders and handlers look. Knows the shape of frames, not
 //! what a request means.
 
+use mqcore_mutation::Mutation;
 use mqcore_record::Compression;
 use mqcore_wire::compression::compress;
 use mqcore_wire::{Command, CommandRef, FRAME_BYTES_MAX, Serialization, Split, split};
-
-use super::bytes::Dice;
 
 /// Bytes of a frame before its header.
 const HEAD_BYTES: usize = 8;
@@ -135,7 +134,7 @@ impl Source {
     }
 
     /// Draws an input. Its opaque is never `spared`.
-    pub(super) fn draw(&self, dice: &mut Dice, spared: i32, without: &[i32]) -> Input {
+    pub(super) fn draw(&self, dice: &mut Mutation, spared: i32, without: &[i32]) -> Input {
         let mut bytes = match dice.below(20) {
             0 => {
                 let len = dice.below(300);
@@ -164,14 +163,14 @@ impl Source {
         }
     }
 
-    fn changed_frame(&self, dice: &mut Dice) -> Vec<u8> {
+    fn changed_frame(&self, dice: &mut Mutation) -> Vec<u8> {
         let mut frame = dice.one(&self.frames).cloned().unwrap_or_default();
         dice.change(&mut frame, &self.frames);
         frame
     }
 
     /// A header with anything in it, in a frame whose lengths are right.
-    fn changed_header(&self, dice: &mut Dice) -> Vec<u8> {
+    fn changed_header(&self, dice: &mut Mutation) -> Vec<u8> {
         let frame = dice.one(&self.frames).cloned().unwrap_or_default();
         let Ok(Split::Frame(found)) = split(&frame, FRAME_BYTES_MAX) else {
             return frame;
@@ -191,15 +190,15 @@ impl Source {
         .concat()
     }
 
-    fn changed_command(&self, dice: &mut Dice, spared: i32) -> Vec<u8> {
+    fn changed_command(&self, dice: &mut Mutation, spared: i32) -> Vec<u8> {
         let mut command = dice.one(&self.commands).cloned().unwrap_or_default();
-        command.opaque = (dice.next() as i32) & 0x3fff_ffff;
+        command.opaque = (dice.draw() as i32) & 0x3fff_ffff;
         if command.opaque == spared {
             command.opaque ^= 1;
         }
         if dice.once_in(5) {
             command.code = match dice.below(4) {
-                0 => dice.next() as i16 as i32,
+                0 => dice.draw() as i16 as i32,
                 _ => dice.one(&self.codes).copied().unwrap_or_default(),
             };
         }
@@ -226,7 +225,7 @@ impl Source {
         command.encode().unwrap_or_else(|_too_long| lying(dice))
     }
 
-    fn change_fields(&self, dice: &mut Dice, command: &mut Command) {
+    fn change_fields(&self, dice: &mut Mutation, command: &mut Command) {
         let names: Vec<String> = command.ext.keys().cloned().collect();
         for name in names {
             match dice.below(12) {
@@ -251,7 +250,7 @@ impl Source {
     }
 
     /// A value of another field, or one that is wrong.
-    fn value(&self, dice: &mut Dice) -> String {
+    fn value(&self, dice: &mut Mutation) -> String {
         if dice.once_in(3) {
             let other = dice.one(&self.commands);
             let count = other.map_or(0, |command| command.ext.len() as u64);
@@ -266,7 +265,7 @@ impl Source {
             .map_or_else(String::new, |&text| text.to_owned())
     }
 
-    fn body(&self, dice: &mut Dice) -> Vec<u8> {
+    fn body(&self, dice: &mut Mutation) -> Vec<u8> {
         let mut body = dice.one(&self.bodies).cloned().unwrap_or_default();
         match dice.below(8) {
             0 => Vec::new(),
@@ -303,7 +302,7 @@ impl Source {
 }
 
 /// Lengths that do not fit what follows.
-fn lying(dice: &mut Dice) -> Vec<u8> {
+fn lying(dice: &mut Mutation) -> Vec<u8> {
     let len = dice.one(&LENGTHS).copied().unwrap_or_default();
     let mark = dice.one(&MARKS).copied().unwrap_or_default();
     let more = dice.below(HEAD_BYTES as u64 * 8);
@@ -334,7 +333,7 @@ mod tests {
     fn many_inputs_are_read_and_some_are_not() {
         let source = source(&[]);
         assert_eq!(source.len(), 3);
-        let mut dice = Dice::of(1, 0, 0);
+        let mut dice = Mutation::of(1);
         let inputs: Vec<_> = (0..2_000).map(|_| source.draw(&mut dice, 7, &[])).collect();
         let whole = inputs.iter().filter(|input| input.is_whole).count();
         assert!((1_000..1_950).contains(&whole), "{whole}");
@@ -349,7 +348,7 @@ mod tests {
     fn codes_that_are_left_out_and_the_number_of_the_good_request_never_come() {
         let source = source(&[25]);
         assert_eq!(source.len(), 2);
-        let mut dice = Dice::of(2, 0, 0);
+        let mut dice = Mutation::of(2);
         for _ in 0..5_000 {
             let input = source.draw(&mut dice, 7, &[25, 11]);
             if let Some(command) = command_of(&input.bytes) {

@@ -1,11 +1,11 @@
 //! Bad bytes into a port of a running program, thousands a second: it lives, and answers a good
 //! request between them within a bound.
 //!
-//! A round is a connection's: bad requests, and a good one behind them. Where one of them is no frame
-//! it is the last of its round and the connection has to end. A round is drawn from the seed and the
-//! numbers of connection and round, which a report of trouble names.
+//! A round is a connection's: bad requests in one write, and a good one behind them. What is drawn and is
+//! no frame comes last, one a round, and the connection has to end: a connection costs as much as many
+//! requests. A round is drawn from the seed and the numbers of connection and round, which a report of
+//! trouble names.
 
-mod bytes;
 mod inputs;
 mod port;
 
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use mqcore_mutation::Mutation;
 use mqcore_wire::{FRAME_BYTES_MAX, Split, split};
 use serde_json::{Value, json};
 
 use crate::args::{Fuzz, PortKind};
 use crate::failure::{Failure, Outcome};
-use bytes::Dice;
 use inputs::{Source, pieces};
 use port::{Port, Seen, Trouble};
 
@@ -146,6 +146,10 @@ fn read(path: &std::path::PathBuf) -> Outcome<Vec<u8>> {
     })
 }
 
+fn note(answers: &mut BTreeMap<i32, u64>, code: i32) {
+    *answers.entry(code).or_default() += 1;
+}
+
 /// The good request with a number that no input has.
 fn numbered(frame: &[u8]) -> Outcome<Vec<u8>> {
     let wrong = |why: String| Failure::Message(format!("the good request is none: {why}"));
@@ -156,6 +160,16 @@ fn numbered(frame: &[u8]) -> Outcome<Vec<u8>> {
     let mut command = command?.to_owned();
     command.opaque = PROBE_OPAQUE;
     command.encode().map_err(|error| wrong(error.to_string()))
+}
+
+/// The inputs of a round.
+#[derive(Default)]
+struct Drawn {
+    /// Those that are frames, one behind another.
+    bytes: Vec<u8>,
+    frames: u64,
+    /// What ends the connection.
+    last: Option<Vec<u8>>,
 }
 
 /// What the threads share.
@@ -200,6 +214,24 @@ impl Work<'_> {
         Port::to(self.args.address, self.args.tls, self.patience)
     }
 
+    /// Draws the inputs of a round.
+    fn drawn(&self, dice: &mut Mutation) -> Drawn {
+        let mut drawn = Drawn::default();
+        for _ in 0..=dice.below(ROUND_INPUTS_MAX) {
+            let input = self.source.draw(dice, PROBE_OPAQUE, &self.args.without);
+            if !input.is_whole {
+                drawn.last.get_or_insert(input.bytes);
+                continue;
+            }
+            drawn.frames += 1;
+            drawn.bytes.extend(input.bytes);
+            if drawn.bytes.len() > ROUND_BYTES_MAX {
+                break;
+            }
+        }
+        drawn
+    }
+
     fn round(
         &self,
         port: &mut Option<Port>,
@@ -207,32 +239,21 @@ impl Work<'_> {
         round: u64,
         sent: &mut Vec<u8>,
     ) -> Result<(), Trouble> {
-        let mut dice = Dice::of(self.args.seed, connection, round);
-        let mut last = None;
-        let mut inputs = 0;
-        for _ in 0..=dice.below(ROUND_INPUTS_MAX) {
-            let input = self
-                .source
-                .draw(&mut dice, PROBE_OPAQUE, &self.args.without);
-            inputs += 1;
-            if !input.is_whole {
-                last = Some(input.bytes);
-                break;
-            }
-            sent.extend(input.bytes);
-            if sent.len() > ROUND_BYTES_MAX {
-                break;
-            }
-        }
+        let mut dice = Mutation::named(self.args.seed, &[connection, round]);
+        let drawn = self.drawn(&mut dice);
+        let mut last = drawn.last;
+        let mut inputs = drawn.frames + u64::from(last.is_some());
+        sent.extend(drawn.bytes);
         sent.extend(self.probe.unwrap_or_default());
         let mut open = match port.take() {
             Some(open) => open,
             None => self.open()?,
         };
         let mut answers = BTreeMap::new();
-        let mut count = |code| *answers.entry(code).or_default() += 1;
         let seen = if open.send(sent, self.patience)? {
-            open.until_answered(Some(PROBE_OPAQUE), self.patience, &mut count)?
+            open.until_answered(Some(PROBE_OPAQUE), self.patience, |code| {
+                note(&mut answers, code);
+            })?
         } else {
             Seen::End
         };
@@ -240,10 +261,11 @@ impl Work<'_> {
             Seen::Nothing => {
                 return Err(Trouble::Late("the answer to a good request", self.patience));
             }
-            // What was behind the input that ended it was not looked at.
+            // What was behind the input that ended it was not looked at: those before it were answered,
+            // but for the few that want no answer.
             Seen::End => {
                 self.counts.ended_early.fetch_add(1, Ordering::Relaxed);
-                inputs = 1;
+                inputs = answers.values().sum::<u64>() + 1;
                 last = None;
             }
             Seen::Answer => {}
@@ -253,7 +275,9 @@ impl Work<'_> {
             // Some go at once, and read nothing of what comes.
             if open.send(&last, self.patience)? && !dice.once_in(8) {
                 open.end();
-                let seen = open.until_answered(None, self.patience, &mut count)?;
+                let seen = open.until_answered(None, self.patience, |code| {
+                    note(&mut answers, code);
+                })?;
                 if seen == Seen::Nothing {
                     return Err(Trouble::Late("the end of a connection", self.patience));
                 }
@@ -274,7 +298,7 @@ impl Work<'_> {
 
     /// Bytes of another protocol over a connection of their own.
     fn raw_round(&self, connection: u64, round: u64, sent: &mut Vec<u8>) -> Result<(), Trouble> {
-        let mut dice = Dice::of(self.args.seed, connection, round);
+        let mut dice = Mutation::named(self.args.seed, &[connection, round]);
         *sent = dice.one(self.raw).cloned().unwrap_or_default();
         if !dice.once_in(16) {
             dice.change(sent, self.raw);

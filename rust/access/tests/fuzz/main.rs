@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-#[path = "../../../engine/tests/fuzz/mutate.rs"]
-mod mutate;
 #[path = "../../../engine/tests/fuzz/run.rs"]
 mod run;
 

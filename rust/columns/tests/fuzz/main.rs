@@ -6,8 +6,6 @@
 #[path = "../log/mod.rs"]
 #[allow(dead_code, reason = "the property tests use all of it")]
 mod log;
-#[path = "../../../engine/tests/fuzz/mutate.rs"]
-mod mutate;
 #[path = "../../../engine/tests/fuzz/run.rs"]
 mod run;
 

@@ -4,7 +4,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-mod mutate;
 mod run;
 mod targets;
 

@@ -8,7 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::mutate::Mutation;
+use mqcore_mutation::Mutation;
 
 /// Cases per target of the run that is part of every test run.
 const SAMPLE_CASES: u64 = 2_000;

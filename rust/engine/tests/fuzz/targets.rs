@@ -14,13 +14,13 @@ use mqcore_engine::key_index::{KeyIndex, LastExit, Layout, Opening, verify_file}
 use mqcore_engine::notice::Notices;
 use mqcore_engine::store::{Ask, OpenHow, Store};
 use mqcore_engine::{relaxed_json, small_state, timer};
+use mqcore_mutation::Mutation;
 use mqcore_record::properties::{lookup, pairs};
 use mqcore_record::{
     CrcCheck, Host, Limits, Message, Prepared, batch, check, crc_property, head, parse_offset_id,
     peek_store_timestamp_ms, peek_total_len, scan_wanted,
 };
 
-use super::mutate::Mutation;
 use super::run::{Target, target};
 
 pub(crate) const TARGETS: [Target; 12] = [

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-#[path = "../../../engine/tests/fuzz/mutate.rs"]
-mod mutate;
 #[allow(dead_code, reason = "the tests of pops need all of it")]
 #[path = "../fast_path/popping.rs"]
 mod popping;
