@@ -108,6 +108,17 @@ impl<D: Disk> Checkpoint<D> {
         self.values[field as usize].store(value, Ordering::Release);
     }
 
+    /// Sets the three times to `store_ms` where they are later: for a log that is cut behind a record of that time.
+    pub fn lower_times(&self, store_ms: i64) {
+        for field in [
+            Field::PhysicTimestamp,
+            Field::LogicsTimestamp,
+            Field::IndexTimestamp,
+        ] {
+            self.set(field, self.value(field).min(store_ms));
+        }
+    }
+
     /// The store time from which an abnormal recovery has to look at the log, ms.
     #[must_use]
     pub fn min_timestamp_ms(&self) -> i64 {

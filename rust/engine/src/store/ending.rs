@@ -50,7 +50,7 @@ pub(super) fn find_end<D: Disk>(
         report.dispatched_from = queues_end;
         clean_start(&found.chain, report)
     } else {
-        let from = unclean_start(found, config)?;
+        let from = unclean_start(found, config)?.min(unmarked_start(&found.chain, mark));
         if mark.is_some_and(|mark| mark.is_same_boot) {
             // Units were written behind their records, and no page was lost since.
             let farthest = queues.recovery().recover(Trust::All)?.max_physical_end;
@@ -65,8 +65,11 @@ pub(super) fn find_end<D: Disk>(
         return Err(behind_start(at, found.chain.start()));
     }
     let from = match how {
-        // Each file begins with a record.
-        OpenHow::CutAt(at) => from.min(round_down(at, found.chain.segment_len_bytes())),
+        // Each file begins with a record; the last one that stays shows until when all is older.
+        OpenHow::CutAt(at) => {
+            let last = at.saturating_sub(1).max(found.chain.start());
+            from.min(round_down(last, found.chain.segment_len_bytes()))
+        }
         OpenHow::RefuseDamage | OpenHow::CutDamage | OpenHow::KeepBehind => from,
     };
     report.scanned_from = from;
@@ -278,6 +281,13 @@ fn clean_start<D: Disk>(chain: &Chain<D>, report: &OpenReport) -> u64 {
     let segments = chain.segments();
     let first = segments.len().saturating_sub(CLEAN_FILES_SCANNED);
     segments.get(first).map_or(0, |segment| segment.base())
+}
+
+/// Where the file begins with the first byte that no sync has made durable, as the mark shows. Times do not: those of
+/// a slave's records are its master's, whose clock may have gone back behind what a checkpoint covers.
+fn unmarked_start<D: Disk>(chain: &Chain<D>, mark: Option<Mark>) -> u64 {
+    let durable = mark.map_or(u64::MAX, |mark| mark.durable);
+    round_down(durable, chain.segment_len_bytes()).max(chain.start())
 }
 
 /// After an unclean end: the newest file whose first record is older than the checkpoint, else the

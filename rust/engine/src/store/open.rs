@@ -293,6 +293,9 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         session.claim()?;
         AbortMarker::new(self.disk, &self.root.join(ABORT_NAME))
             .create(AbortContent::ProcessId(std::process::id()))?;
+        // What comes in the place of what is cut may be older than that was.
+        found.checkpoint.lower_times(end.last_store_ms.unwrap_or(0));
+        found.checkpoint.flush()?;
         queues.recovery().recover(Trust::Below(signed(end.end)))?;
         queues.truncate_from(end.end)?;
         batches.recover(

@@ -108,6 +108,7 @@ fn walk<D: Disk, C: Clock>(store: &Store<D, C>, topic: &str) -> Vec<(u64, u64)> 
 fn settle<D: Disk, C: Clock>(store: &Store<D, C>) {
     store.durability().flush().unwrap();
     while store.dispatching().step().unwrap() {}
+    store.checkpoints().note_durable().unwrap();
     store.checkpoints().sync_queues(0).unwrap();
     store.checkpoints().write().unwrap();
 }

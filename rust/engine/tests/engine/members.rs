@@ -6,11 +6,18 @@
 use mqcore_engine::clock::ManualClock;
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_engine::disk::twin::{Bound, TwinDisk};
+use mqcore_engine::disk::{Disk, DiskFile, Open};
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::store::{OpenHow, Store, WholeRecords};
+use mqcore_record::layout::STORE_TIMESTAMP_AT;
 use mqcore_record::{Host, Message};
 
 type TwinStore = Store<TwinDisk, ManualClock>;
+
+const FILE_LEN_BYTES: u64 = 73_728;
+const NOW_MS: i64 = 1_000_000_000;
+/// The time of a clock that was ahead, and was set back.
+const AHEAD_MS: i64 = NOW_MS + 3_600_000;
 
 fn config() -> StoreConfig {
     let pairs = [
@@ -28,7 +35,7 @@ fn config() -> StoreConfig {
 }
 
 fn open(disk: &TwinDisk, how: OpenHow) -> Result<TwinStore> {
-    let clock = ManualClock::at(1_000_000_000);
+    let clock = ManualClock::at(NOW_MS);
     Store::open(disk.clone(), clock, config(), how)
 }
 
@@ -218,7 +225,7 @@ fn a_lost_end_is_reported_until_it_is_settled_wherever_the_next_start_dies() {
 fn nothing_is_confirmed_that_the_disk_has_not_with_synchronous_flush() {
     let mut config = config();
     config.flush_disk_type = FlushDiskType::Sync;
-    let clock = ManualClock::at(1_000_000_000);
+    let clock = ManualClock::at(NOW_MS);
     let store = Store::open(TwinDisk::new(), clock, config, OpenHow::RefuseDamage).unwrap();
     lead(&store);
     let (first, _) = append(&store, 1).unwrap();
@@ -301,6 +308,79 @@ fn a_log_is_not_cut_before_its_first_file_and_stays_what_it_is() {
     }
 }
 
+/// Kills whoever has a store open on this disk, lets another process open it and take what it finds for durable,
+/// ends that, and takes the power away; the log that is left of `end` bytes.
+fn left_after_kill_and_power_loss(disk: &TwinDisk, store: TwinStore, end: u64) -> Vec<u8> {
+    drop(store);
+    let store = open(disk, OpenHow::RefuseDamage).unwrap();
+    assert_eq!(store.durability().synced(), end);
+    drop(store);
+    let history = disk.history();
+    let synced_alone = format!("{}.w.x0", history.stop_points() - 1);
+    let image = history.image(&synced_alone.parse().unwrap());
+    let store = open(&image.disk(), OpenHow::RefuseDamage).unwrap();
+    log_bytes(&store)
+}
+
+/// Writes down that the log, and what is made of it, is durable.
+fn write_checkpoint(store: &TwinStore) {
+    store.durability().flush().unwrap();
+    dispatch(store);
+    store.checkpoints().note_durable().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
+}
+
+#[test]
+fn what_a_master_with_an_earlier_time_sent_is_durable_with_the_start_behind_a_kill() {
+    let (master, ends) = filled(&TwinDisk::new());
+    let mut bytes = log_bytes(&master);
+    // As of an official master, whose clock was set back behind its first message.
+    bytes[STORE_TIMESTAMP_AT..][..8].copy_from_slice(&AHEAD_MS.to_be_bytes());
+    let disk = TwinDisk::new();
+    let store = open(&disk, OpenHow::RefuseDamage).unwrap();
+    store.replica().follow();
+    store.replica().confirm(None);
+    let first = WholeRecords {
+        end: ends[0],
+        store_ms: Some(AHEAD_MS),
+    };
+    let len = ends[0] as usize;
+    store.replica().append(0, &[&bytes[..len]], first).unwrap();
+    write_checkpoint(&store);
+    ship(&master, &store);
+    assert!(left_after_kill_and_power_loss(&disk, store, ends[39]) == bytes);
+}
+
+#[test]
+fn a_checkpoint_covers_nothing_that_comes_behind_a_cut() {
+    let disk = TwinDisk::new();
+    let (store, ends) = filled(&disk);
+    drop(store);
+    let clock = ManualClock::at(AHEAD_MS);
+    let store = Store::open(disk.clone(), clock, config(), OpenHow::RefuseDamage).unwrap();
+    lead(&store);
+    append(&store, 40).unwrap();
+    write_checkpoint(&store);
+    drop(store);
+    let newest_covered_ms = |disk: &TwinDisk| {
+        let file = disk.open("/store/checkpoint".as_ref(), Open::Read);
+        let mut times = [0; 24];
+        file.unwrap().read_at(&mut times, 0).unwrap();
+        let times = times.as_chunks::<8>().0.iter();
+        times.map(|time| i64::from_be_bytes(*time)).max().unwrap()
+    };
+    assert_eq!(newest_covered_ms(&disk), AHEAD_MS);
+    // In the middle of a file, and where one begins.
+    for kept in [ends[12], FILE_LEN_BYTES] {
+        let cut = disk.fork();
+        let store = open(&cut, OpenHow::CutAt(kept)).unwrap();
+        assert_eq!(store.replica().appended(), kept);
+        assert_eq!(newest_covered_ms(&cut), NOW_MS, "{kept}");
+        assert_eq!(store.replica().extent().last_store_ms, NOW_MS, "{kept}");
+    }
+}
+
 #[test]
 fn whenever_the_power_goes_during_a_cut_the_log_opens_and_is_cut_again() {
     let disk = TwinDisk::new();
@@ -327,7 +407,7 @@ fn whenever_the_power_goes_during_a_cut_the_log_opens_and_is_cut_again() {
             let store = store.unwrap_or_else(|error| panic!("{id}: {error}"));
             let end = store.replica().appended();
             assert!(
-                end == at || ends.contains(&end) && end > at || end.is_multiple_of(73_728),
+                end == at || ends.contains(&end) && end > at || end.is_multiple_of(FILE_LEN_BYTES),
                 "{id}: {end}"
             );
             store.abandon();
@@ -392,6 +472,15 @@ fn a_master_that_handed_over_grows_by_the_bytes_of_the_next_one() {
     let bounds = |store: &TwinStore| store.topics().bounds(b"T", 0).unwrap().unwrap();
     assert_eq!(bounds(&first), bounds(&heir));
     assert_eq!(bounds(&first).max, 30);
+}
+
+/// Everything that a log holds.
+fn log_bytes(store: &TwinStore) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some(chunk) = store.replica().range(out.len() as u64, 1 << 20).unwrap() {
+        out.extend_from_slice(chunk.bytes.as_bytes());
+    }
+    out
 }
 
 /// Copies what `to` lacks of the log of `from`, whole records of one file at a time.

@@ -74,6 +74,7 @@ fn filled() -> (TwinDisk, ManualClock, TwinStore) {
     }
     while store.dispatching().step().unwrap() {}
     store.durability().flush().unwrap();
+    store.checkpoints().note_durable().unwrap();
     store.checkpoints().sync_queues(0).unwrap();
     (disk, clock, store)
 }
@@ -97,6 +98,7 @@ fn killed(fed: &[(&str, i32)]) -> (TwinDisk, ManualClock) {
     }
     while store.dispatching().step().unwrap() {}
     store.durability().flush().unwrap();
+    store.checkpoints().note_durable().unwrap();
     store.checkpoints().sync_queues(0).unwrap();
     store.checkpoints().write().unwrap();
     store.abandon();

@@ -25,6 +25,7 @@ fn stopped_and_killed() -> (TwinDisk, ManualClock) {
     }
     while store.dispatching().step().unwrap() {}
     store.durability().flush().unwrap();
+    store.checkpoints().note_durable().unwrap();
     store.checkpoints().sync_queues(0).unwrap();
     store.checkpoints().write().unwrap();
     store.abandon();
@@ -155,6 +156,7 @@ fn a_topic_that_is_deleted_is_not_in_the_next_witness_and_the_others_are() {
     }
     while store.dispatching().step().unwrap() {}
     store.durability().flush().unwrap();
+    store.checkpoints().note_durable().unwrap();
     store.checkpoints().sync_queues(0).unwrap();
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_none());
     store.checkpoints().write().unwrap();
@@ -173,6 +175,7 @@ fn a_topic_that_is_deleted_is_not_in_the_next_witness_and_the_others_are() {
 fn a_checkpoint_without_new_units_writes_no_witness() {
     let (disk, clock) = stopped_and_killed();
     let store = open(&disk, &clock);
+    store.checkpoints().note_durable().unwrap();
     store.checkpoints().sync_queues(0).unwrap();
     store.checkpoints().write().unwrap();
     let first = disk.read(Path::new(WITNESS)).unwrap();
@@ -181,6 +184,7 @@ fn a_checkpoint_without_new_units_writes_no_witness() {
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_none());
     append(&store, &clock, ("Last", 0), 700);
     while store.dispatching().step().unwrap() {}
+    store.checkpoints().note_durable().unwrap();
     store.checkpoints().sync_queues(0).unwrap();
     store.checkpoints().write().unwrap();
     assert_ne!(disk.read(Path::new(WITNESS)).unwrap(), first);
