@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from access.test_name_server import serving, tables, write
-from access_control import REFUSED, ROOT, guarded
+from access_control import REFUSED, ROOT, guarded, with_topic
 from interop.patience import eventually
-from loops import run_on
+from loops import run_on, until
 from mqcore.broker.admin_pace import AdminPace
-from mqcore.errors import RefusedError
+from mqcore.broker.observation import snapshot
+from mqcore.errors import MQError, RefusedError
+from mqcore.metrics.text import exposition
 from mqcore.remoting import Client, Credentials, OwnRequestCode, RequestCode, signed
 from request_fields import topic_fields
 
@@ -150,5 +152,61 @@ def test_the_settings_change_while_it_runs(tmp_path: Path) -> None:
             assert limits["connections"]["addresses"] == [
                 {"address": "127.0.0.1", "connections": 1}
             ]
+
+    asyncio.run(work())
+
+
+def test_one_user_has_so_many_connections_and_others_go_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with guarded(tmp_path) as broker:
+            await with_topic(broker)
+            shop = await broker.user("shop")
+            await broker.grant("shop", ("Topic:*", "Pub,Get"))
+            body = b"mqcoreConnectionsPerUser=2\nmqcoreHeldBytesPerUser=1m\n"
+            await broker.done(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+            ask = RequestCode.GET_TOPIC_CONFIG, signed(shop, {"topic": "t"}, b"")
+            address = broker.live.address
+            async with Client() as one, Client() as two, Client() as three:
+                for each in (one, two):
+                    assert (await each.call(address, *ask)).code == 0
+                with pytest.raises(MQError):
+                    await three.call(address, *ask, timeout_s=5.0)
+                # Those that are there stay, and others have theirs.
+                assert (await one.call(address, *ask)).code == 0
+                users = (await broker.done(OwnRequestCode.LIMITS))["users"]
+                assert (users["connectionsMax"], users["heldBytesMax"]) == (2, 1 << 20)
+                assert users["refused"] >= 1
+                counts = {row["user"]: row["connections"] for row in users["most"]}
+                assert counts == {"shop": 2, "root": 1}
+                text = exposition(await snapshot(broker.live.broker.state)).decode()
+                assert 'user="shop"} 2' in text
+
+    asyncio.run(work())
+
+
+def test_what_one_user_holds_unfinished_stops_that_user_alone(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with guarded(tmp_path, mqcoreHeldBytesPerUser="1m") as broker:
+            await with_topic(broker)
+            shop = await broker.user("shop")
+            await broker.grant("shop", ("Topic:*", "Pub,Get"))
+            ask = RequestCode.GET_TOPIC_CONFIG, signed(shop, {"topic": "t"}, b"")
+            address = broker.live.address
+            users = broker.live.broker.state.users
+            async with Client() as one, Client() as two, Client() as three:
+                for each in (one, two, three):
+                    assert (await each.call(address, *ask)).code == 0
+                for each in (one, two):
+                    link = each.open_link(address)
+                    assert link is not None
+                    # The begin of a frame of 15 MiB.
+                    link.write((15 << 20).to_bytes(4, "big") + bytes(1_500_000))
+                await until(lambda: any(row.paused for row in users.most(9)))
+                (found,) = (row for row in users.most(9) if row.user == "shop")
+                assert (found.connections, found.paused) == (3, 1)
+                # A small request of the same user is served, and everybody else.
+                assert (await three.call(address, *ask)).code == 0
+                await broker.done(OwnRequestCode.LIMITS)
+            await until(lambda: all(row.user != "shop" for row in users.most(9)))
 
     asyncio.run(work())

@@ -1,12 +1,13 @@
 """Quotas of a broker over its socket: set while it runs, held back, refused in words, shown."""
 
 import asyncio
+import json
 import time
 from pathlib import Path
 
 import pytest
 
-from live_broker import Live, live
+from live_broker import Live, another, live
 from mqcore.admin import Admin
 from mqcore.broker.observation import snapshot
 from mqcore.config import settings_of_pairs
@@ -154,3 +155,57 @@ def test_a_start_with_a_bad_rule_ends_with_the_reason(tmp_path: Path) -> None:
     settings = settings_of_pairs({"storePathRootDir": str(tmp_path), KEY: "topic:t=1"})
     with pytest.raises(ConfigurationError, match="mqcoreQuotas: the rule"):
         check_broker(settings)
+
+
+def test_what_tools_look_up_counts_and_waits(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with live(tmp_path, mqcoreQuotas="topic:t=consumer_message_rate:4") as client:
+            await client.create("t")
+            sent = expect(await client.send("t", b"x", KEYS="k"), client.address)
+            await client.settled()
+            offset = {"offset": int(sent.ext["msgId"][16:], 16)}
+            view = RequestCode.VIEW_MESSAGE_BY_ID
+            for _ in range(4):
+                assert (await client.call(view, offset)).code == 0
+            # The second's worth is used up: the next one owes, and the one behind it waits.
+            assert (await client.call(view, offset)).code == 0
+            began = time.monotonic()
+            query = {"topic": "t", "key": "k", "maxNum": 8, "beginTimestamp": 0}
+            found = await client.call(RequestCode.QUERY_MESSAGE, query | {"endTimestamp": 1 << 62})
+            assert found.code == 0
+            assert time.monotonic() - began >= 0.2
+            (quota,) = (await client.json(OwnRequestCode.LIMITS))["quotas"]
+            assert quota["held"] >= 1
+            await set_quotas(client, "topic:t=consumer_byte_rate:1")
+            assert (await client.call(view, offset)).code == 0
+            refused = await client.call(view, offset)
+            assert refused.code == 2
+            assert "[QUOTA]topic:t has used up consumer_byte_rate:1" in (refused.remark or "")
+
+    asyncio.run(work())
+
+
+def test_replies_count_as_sends_of_their_group(tmp_path: Path) -> None:
+    async def work() -> None:
+        quota = "group:repliers=producer_byte_rate:1000"
+        async with live(tmp_path, mqcoreQuotas=quota) as asking, another(asking) as replying:
+            asking.client.hub.dispatcher.on(
+                RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, lambda request: request.answer()
+            )
+            beat = {"clientID": "A", "producerDataSet": [{"groupName": "g"}]}
+            code = RequestCode.HEART_BEAT
+            expect(await asking.call(code, body=json.dumps(beat).encode()), asking.address)
+            ext = {"a": "repliers", "b": "c_REPLY_TOPIC", "e": 0}
+            ext["i"] = "REPLY_TO_CLIENT\x01A\x02"
+            reply = RequestCode.SEND_REPLY_MESSAGE_V2
+            assert (await replying.call(reply, ext, bytes(900))).code == 0
+            began = time.monotonic()
+            assert (await replying.call(reply, ext, bytes(300))).code == 0
+            assert time.monotonic() - began >= 0.2
+            refused = await replying.call(reply, ext, bytes(2_000))
+            assert refused.code == 2
+            assert (refused.remark or "").startswith("[QUOTA]group:repliers has used up")
+            # Others are not held back.
+            assert (await replying.call(reply, ext | {"a": "others"}, bytes(9_000))).code == 0
+
+    asyncio.run(work())

@@ -40,6 +40,8 @@ _LATE_S: Final = 1.0
 LOOK_S: Final = 1.0
 # The cluster that policies name where no setting does.
 _CLUSTER: Final = "DefaultCluster"
+# The connection is closed: hardly anybody reads it.
+_TOO_MANY: Final = "the user has too many connections"
 _NO_ROUTE: Final = "No topic route info in name server for the topic: "
 
 
@@ -113,8 +115,8 @@ class ServerGate:
                 ) from error
             raise
         link.has_asked = True
-        if request.user:
-            link.hub.note_user(link, request.user)
+        if request.user and not link.hub.note_user(link, request.user):
+            raise RefusedError(_TOO_MANY, code=ResponseCode.NO_PERMISSION)
         return None
 
     def first_request_s(self) -> float:

@@ -19,6 +19,7 @@ import click
 from mqcore.cli.logs import reopen_log_files
 from mqcore.cli.program import ProgramOptions
 from mqcore.clock import monotonic_ms
+from mqcore.config.allowed import available_processors
 from mqcore.native import bound_allocator, name_failed_reads
 from mqcore.remoting import raised_descriptors
 
@@ -28,7 +29,7 @@ _log = logging.getLogger("mqcore.program")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Who sets one of these has decided how memory is allocated.
 _ALLOCATOR_SET = (
-    *("GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"),
+    *("GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
 )
 # By number: what is at `sys.stderr` need not be a file.
 _STANDARD_ERROR = 2
@@ -75,7 +76,7 @@ def serve(
     """
     _speak_before_dying()
     if not any(name in os.environ for name in _ALLOCATOR_SET):
-        bound_allocator()
+        bound_allocator(available_processors())
     descriptors = raised_descriptors()
     _log.info("%d descriptors allowed", descriptors)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -180,8 +180,11 @@ def encode_properties(
 def gil_counts() -> GilCounts:
     """Returns how many calls kept the GIL and how many released it, since the import."""
 
-def bound_allocator() -> bool:
+def bound_allocator(processors: int) -> bool:
     """Has the allocator keep little of what was freed, for the whole process.
+
+    Args:
+        processors: How many the process has: so many arenas there are, and four at the least.
 
     Returns:
         Whether it takes such a bound: glibc's does.

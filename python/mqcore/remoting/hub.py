@@ -339,9 +339,14 @@ class Hub:
         """Counts what a connection holds of requests for its user."""
         self.users.note_requests(link, held_bytes)
 
-    def note_user(self, link: Link, user: str) -> None:
-        """Counts a connection as one of the user that has signed its request; or closes it."""
-        if not self.users.seen(link, user):
+    def note_user(self, link: Link, user: str) -> bool:
+        """Counts a connection as one of the user that has signed its request.
+
+        Returns:
+            Whether the user may have it; otherwise it is closed, and its request left unanswered.
+        """
+        is_one_of_few = self.users.seen(link, user)
+        if not is_one_of_few:
             self.refuse(
                 "per_user",
                 "%s: User:%s has mqcoreConnectionsPerUser=%d connections already, closing one more",
@@ -350,6 +355,7 @@ class Hub:
                 self.users.connections_max(),
             )
             link.abort()
+        return is_one_of_few
 
     def next_opaque(self) -> int:
         """Returns the number of our next request."""

@@ -66,8 +66,8 @@ class LinkHub(RequestBounds, Protocol):
     def next_opaque(self) -> int:
         """Returns the number of our next request."""
 
-    def note_user(self, link: "Link", user: str) -> None:
-        """Counts a connection as one of a user, or closes it."""
+    def note_user(self, link: "Link", user: str) -> bool:
+        """Counts a connection as one of a user; closes one that is too many, and returns False."""
 
     def note_requests(self, link: "Link", held_bytes: int) -> None:
         """Counts what a connection holds of requests for its user."""
@@ -203,8 +203,8 @@ class Link:
         for command in commands:
             if not command.is_response:
                 has_requests = True
-                if command.user:
-                    self.hub.note_user(self, command.user)
+                if command.user and not self.hub.note_user(self, command.user):
+                    return
                 if not self.requests.add(command):
                     return
             elif not self.calls.resolve(command):

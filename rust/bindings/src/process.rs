@@ -13,8 +13,8 @@ pub(crate) fn name_failed_reads(py: Python<'_>) -> PyResult<()> {
 
 /// Has the allocator keep little of what was freed; returns whether it takes such a bound.
 #[pyfunction]
-pub(crate) fn bound_allocator(py: Python<'_>) -> bool {
-    gil_call(py, Gil::Kept, process::bound_allocator)
+pub(crate) fn bound_allocator(py: Python<'_>, processors: usize) -> bool {
+    gil_call(py, Gil::Kept, || process::bound_allocator(processors))
 }
 
 /// Gives memory that was freed back to the system; returns whether there was any.

@@ -18,6 +18,11 @@ const CHUNK_BYTES: usize = 2_048;
 /// longest block that was ever freed, up to 32 MiB: each of its arenas, of which there are eight per
 /// processor, then keeps twice as much.
 const LARGE_BYTES: i32 = 1 << 20;
+/// What each arena keeps at its end: some of the largest of its blocks, so that it is not asked for again
+/// at once.
+const KEPT_BYTES: i32 = 256 << 10;
+/// Arenas at the least: the event loop and those who move bytes rarely want one at the same moment.
+const ARENAS_MIN: i32 = 4;
 const MAPPINGS: &str = "/proc/self/maps";
 
 /// Has the file named on standard error whose mapped bytes cannot be read, before the process ends
@@ -33,8 +38,10 @@ pub fn name_failed_reads() -> io::Result<()> {
 
 /// Has the allocator keep little of what was freed; whether it takes such a bound. For the start of a
 /// program: a library does not change how its process allocates.
-pub fn bound_allocator() -> bool {
-    sys::bound_allocator(LARGE_BYTES)
+#[must_use]
+pub fn bound_allocator(processors: usize) -> bool {
+    let arenas = i32::try_from(processors).unwrap_or(i32::MAX).max(ARENAS_MIN);
+    sys::bound_allocator(LARGE_BYTES, KEPT_BYTES, arenas)
 }
 
 /// Gives memory that was freed back to the system, where the allocator keeps it for the next use;

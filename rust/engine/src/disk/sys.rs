@@ -134,19 +134,22 @@ pub(super) fn write_to_stderr(text: &[u8]) {
 }
 
 /// Has the allocator take blocks from a length on from the system, and give them back when they are freed,
-/// for good: by itself it would raise the length to that of the longest block that was freed.
+/// for good: by itself it would raise the length to that of the longest block that was freed. It has so
+/// many arenas, and each keeps so much at its end.
 #[cfg(target_env = "gnu")]
-pub(super) fn bound_allocator(large_bytes: i32) -> bool {
+pub(super) fn bound_allocator(large_bytes: i32, kept_bytes: i32, arenas: i32) -> bool {
     // SAFETY: numbers alone are passed.
     let large = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, large_bytes) };
     // SAFETY: the same.
-    let kept = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, large_bytes) };
-    large != 0 && kept != 0
+    let kept = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, kept_bytes) };
+    // SAFETY: the same.
+    let count = unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas) };
+    large != 0 && kept != 0 && count != 0
 }
 
 /// Other C libraries have no such bound.
 #[cfg(not(target_env = "gnu"))]
-pub(super) fn bound_allocator(_large_bytes: i32) -> bool {
+pub(super) fn bound_allocator(_large_bytes: i32, _kept_bytes: i32, _arenas: i32) -> bool {
     false
 }
 
