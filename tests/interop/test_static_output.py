@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.java, pytest.mark.matrix, pytest.mark.slow]
 
 # Of mqadmin and of ours, of one length: columns are as wide as names.
 TOPICS = ("StaticByTheirs", "StaticByOurs00")
-GROUP = "CG_static_output"
 # Sent between two steps, round the queues.
 BATCH = 12
 _MASKS = (
@@ -63,6 +62,8 @@ class Step:
 
 _FOUR = {0, 1, 2, 3}
 SHOWN = ("topicRoute -t {t}", "topicStatus -t {t}", "statsAll -t {t}")
+# When a group has read everything.
+CONSUMED = ("statsAll -t {t}", "consumerProgress -g CG_{t}")
 STEPS = (
     Step(f"updateStaticTopic -t {{t}} -qn 4 -b {FIRST}", {FIRST: _FOUR}),
     Step(f"updateStaticTopic -t {{t}} -qn 2 -b {FIRST}", is_refused=True),
@@ -127,7 +128,17 @@ class Cluster:
             self._send(f"{topic}-{number}", topic)
             for line in SHOWN:
                 found[f"{number} {line}"] = self._shown(tool, line, topic)
-        return found
+        self._consume(topic, BATCH * sum(step.leads is not None for step in STEPS))
+        return found | {f"consumed: {line}": self._shown(tool, line, topic) for line in CONSUMED}
+
+    def _consume(self, topic: str, count: int) -> None:
+        """Lets a group read everything, and ends it."""
+        name = f"c-{topic}-{self.number}"
+        asked = {"group": f"CG_{topic}", "namesrv": self.brokers.namesrv.address}
+        self.driver.call("push", name, topic=topic, **asked)
+        self.driver.got(name, count)
+        self.driver.call("commit", name)
+        self.driver.close(name)
 
     def _wait_until_led(self, topic: str, leads: Mapping[str, set[int]]) -> None:
         """Returns when the route has the queues at these brokers."""
@@ -182,7 +193,8 @@ def test_the_same_is_printed_as_by_mqadmin_of_official_brokers(
     printed: dict[str, dict[str, Any]], which: str
 ) -> None:
     official, found = printed["mqadmin at theirs"], printed[which]
-    assert len(official) == len(STEPS) + len(SHOWN) * sum(1 for step in STEPS if step.leads)
+    shown = len(SHOWN) * sum(step.leads is not None for step in STEPS)
+    assert len(official) == len(STEPS) + shown + len(CONSUMED)
     different = [
         f"{name}\n  printed {found[name]}\n  of official ones {rows}"
         for name, rows in official.items()
