@@ -158,7 +158,7 @@ async def publish_and_kill(
         with Progress(*columns, console=console) as progress:
             bar = progress.add_task("acknowledged", total=len(rows))
             running = asyncio.create_task(publishing.run(namesrv))
-            killed_s = 0.0
+            killed_s, again = 0.0, None
             while not running.done():
                 progress.update(bar, completed=len(publishing.acknowledged))
                 if not killed_s and len(publishing.acknowledged) >= len(rows) // 2:
@@ -170,9 +170,12 @@ async def publish_and_kill(
                         "the master was killed with -9; the next send was acknowledged "
                         f"{seconds:.2f} s later"
                     )
-                    await asyncio.to_thread(master.process.start)
+                    # Beside the bar, which goes on.
+                    again = asyncio.create_task(asyncio.to_thread(master.process.start))
                 await asyncio.sleep(LOOK_S)
             await running
+            if again is not None:
+                await again
             progress.update(bar, completed=len(publishing.acknowledged))
         heir = await until_in_sync(admin, replicas)
         console.print(f"{heir.address} took over; the killed one came back as its slave, in sync")

@@ -186,6 +186,8 @@ def test_audits_of_servers_are_shown_filtered_and_checked(
     with Admin(first.namesrv, credentials=ROOT) as admin:
         for number in range(60):
             admin.access.create_user(User(f"many-{number}", "a-secret"), brokers=[first.address])
+        for queues in (4, 8):
+            admin.topics.create("changed", queues=queues)
     path = f"/audit?of={first.address}"
     page = root.page(path)
     assert "User:many-59" in page.document.text
@@ -196,6 +198,10 @@ def test_audits_of_servers_are_shown_filtered_and_checked(
     assert [row["request"] for row in found] == ["AUTH_CREATE_USER(3001)"]
     assert root.json(f"{path}&user=nobody")["lines"] == []
     assert "follow from one another" in root.page(f"{path}&check=yes").document.text
+    changed = root.json(f"{path}&resource=Topic:changed")["lines"][0]["changes"]
+    counts = ("changed.readQueueNums", "changed.writeQueueNums")
+    assert sorted(map(tuple, changed)) == [(name, "4", "8") for name in counts]
+    assert "changed.readQueueNums 4 → 8" in page.document.text
     root.page(f"/audit?of={first.namesrv}")
     assert root.get("/audit?of=10.0.0.1:10911").status == 404
     assert "a-secret" not in page.text

@@ -89,7 +89,7 @@ def test_users_of_an_official_broker_are_shown_and_changed(tmp_path: Path) -> No
         for secret in (found[1], ROOT[1], "inner12345678"):
             assert secret not in shown
         asked = visit.page("/access/shop?action=Get&resource=Topic:orders&source=10.1.1.1")
-        assert "it decides, and does not say why" in asked.document.text
+        assert "it decides, and does not report why" in asked.document.text
         assert "without an answer" not in asked.text
         visit.change("/access/shop/revoke", resource="Cluster:*", policy="Custom")
         assert visit.json("/access/shop")["entries"] == []

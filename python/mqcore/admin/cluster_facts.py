@@ -386,7 +386,7 @@ async def _takes_connections(address: str) -> bool:
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
-    """Closes a connection; one of TLS says so to the other end, whose answer may not come."""
+    """Closes a connection; one of TLS notifies the other end, whose answer may not come."""
     writer.close()
     try:
         with contextlib.suppress(OSError, TimeoutError):

@@ -118,7 +118,7 @@ def _entry_row(
 
 
 async def _decisions(asked: Asked, tables: AccessTables, name: str) -> list[dict[str, Any]]:
-    """Returns what each broker decides about what the URL asks; official ones do not say it."""
+    """Returns what each broker decides about what the URL asks; official ones do not report it."""
     text = asked.query.get("resource", "").strip()
     if not text:
         return []

@@ -1,6 +1,7 @@
 """The audit of a server: its lines over the wire, a page at a time, and whether it is whole."""
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 from mqcore.admin import AuditWanted
@@ -14,6 +15,8 @@ _ROWS: Final = 50
 _OUTCOMES: Final = ("", "done", "refused", "failed")
 _NUMBER_MAX: Final = 10**15
 _SHOWN_CHARS_MAX: Final = 160
+# A topic by its name, and each of its settings by its own.
+_DEPTH_MAX: Final = 2
 
 
 async def audited_servers(asked: Asked) -> list[tuple[str, str]]:
@@ -78,7 +81,28 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         "count": row.get("count"),
         "before": _text(row.get("before")),
         "after": _text(row.get("after")),
+        "changes": _changes(row.get("before"), row.get("after")),
     }
+
+
+def _changes(before: Any, after: Any) -> list[tuple[str, str, str]]:
+    """Returns what is different: its name, what it was, what it is; empty for what is not there."""
+    return [
+        (name, _text(was), _text(now))
+        for name, was, now in _differing("", before, after, _DEPTH_MAX)
+    ]
+
+
+def _differing(name: str, before: Any, after: Any, depth: int) -> Iterator[tuple[str, Any, Any]]:
+    values = [each for each in (before, after) if each is not None]
+    if not depth or not values or not all(isinstance(each, dict) for each in values):
+        if before != after:
+            yield name, before, after
+        return
+    was, now = before or {}, after or {}
+    for key in dict.fromkeys([*was, *now]):
+        inner = f"{name}.{key}" if name else str(key)
+        yield from _differing(inner, was.get(key), now.get(key), depth - 1)
 
 
 def _text(value: Any) -> str:
