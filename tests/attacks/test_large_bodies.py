@@ -45,11 +45,11 @@ _SENDS = (
 
 def body(kind: str, size: int) -> bytes:
     """Returns a body of nearly `size` bytes."""
-    room = size - 20
+    space = size - 20
     return {
-        "zeros": lambda: b'{"a":[' + b"0," * (room // 2) + b"0]}",
-        "objects": lambda: b'{"mqSet":[' + b"{}," * (room // 3) + b"{}]}",
-        "a text": lambda: b'{"groupName":"' + b"x" * room + b'"}',
+        "zeros": lambda: b'{"a":[' + b"0," * (space // 2) + b"0]}",
+        "objects": lambda: b'{"mqSet":[' + b"{}," * (space // 3) + b"{}]}",
+        "a text": lambda: b'{"groupName":"' + b"x" * space + b'"}',
         "brackets": lambda: b"[" * size,
         "bytes": lambda: bytes(range(1, 256)) * (size // 255),
     }[kind]()

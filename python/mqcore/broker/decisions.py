@@ -31,7 +31,7 @@ WAITING_BYTES_MAX = 64 << 20
 EXECUTED_PER_TURN = 256
 # So long official clients wait for the answer to a message that they give back, and then send it
 # themselves (`DefaultMQPushConsumerImpl.sendMessageBack`): executed later, it would be there twice.
-# How long other requests are waited for is the user's choice, which no broker is told.
+# How long other requests are waited for is the choice of a user, which no broker knows.
 WAITED_MAX_S = 5.0
 # Why a connection is not read meanwhile.
 _WAITS = "topic in the making"
