@@ -1,13 +1,12 @@
-"""Bodies that are made to be expensive: deep, typed, huge, inflated. Every request that has one."""
+"""Bodies that are made to be expensive: deep, typed, inflated. Every request that has one."""
 
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from attacks.attacking import BROKER_CODES, hostile_fields, lives
+from attacks.memory import bounded_growth
 from live_broker import Live, live, send_fields
 from loops import run_on
 from mqcore.config import Layer, Program, namesrv_settings, resolved
@@ -16,10 +15,6 @@ from mqcore.remoting import AnsweredBy, Client, RequestCode, answered_by
 
 _DEPTH = 10_000
 _MIB = 1 << 20
-# The longest frame that is read.
-_LONGEST = 16 * _MIB - 16_384
-# What a process may grow by while all of them are tried, one after the other.
-_GROWTH_MIB_MAX = 512
 _BOMB_BYTES = 1 << 30
 _COMPRESSED = 1
 _TYPED = b'{"@type":"com.sun.rowset.JdbcRowSetImpl","dataSourceName":"rmi://127.0.0.1:1/x"}'
@@ -38,26 +33,6 @@ SMALL = {
     "escapes": b'{"groupName":"' + b"\\u0000\\ud800" * 1_000 + b'"}',
     "no end of a text": b'{"groupName":"' + b"x" * 10_000,
 }
-LARGE = {
-    "zeros": b'{"a":[' + b"0," * ((_LONGEST - 20) // 2) + b"0]}",
-    "objects": b'{"mqSet":[' + b"{}," * ((_LONGEST - 20) // 3) + b"{}]}",
-    "a text": b'{"groupName":"' + b"x" * (_LONGEST - 20) + b'"}',
-    "brackets": b"[" * _LONGEST,
-}
-
-
-def _rss_mib() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) >> 10
-    raise AssertionError("there is no RssAnon")
-
-
-@contextmanager
-def bounded_growth() -> Iterator[None]:
-    before = _rss_mib()
-    yield
-    assert _rss_mib() - before < _GROWTH_MIB_MAX
 
 
 async def _answered(running: Live, code: int, body: bytes) -> None:
@@ -100,38 +75,6 @@ def test_every_request_of_a_name_server_survives(tmp_path: Path, kind: str) -> N
 
     with bounded_growth():
         run_on("asyncio", run())
-
-
-async def _all_large(store: Path, kind: str, codes: list[RequestCode]) -> None:
-    async with live(store) as running:
-        for code in codes:
-            answer = await running.client.call(
-                running.address, code, {"groupName": "g", "topic": "t"}, LARGE[kind], timeout_s=120
-            )
-            assert answer.is_response
-        assert await lives(running)
-
-
-# Those whose body is read as a whole; the others do not look at it, as the whole table shows.
-_READ_WHOLE = [
-    RequestCode.HEART_BEAT,
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-    RequestCode.LOCK_BATCH_MQ,
-]
-
-
-@pytest.mark.sampled(count=2)
-@pytest.mark.parametrize("kind", LARGE)
-def test_the_longest_bodies_are_answered(tmp_path: Path, kind: str) -> None:
-    with bounded_growth():
-        run_on("asyncio", _all_large(tmp_path, kind, _READ_WHOLE), deadline_s=200)
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("kind", LARGE)
-def test_the_longest_bodies_are_answered_by_every_code(tmp_path: Path, kind: str) -> None:
-    with bounded_growth():
-        run_on("asyncio", _all_large(tmp_path, kind, BROKER_CODES), deadline_s=280)
 
 
 def _bomb() -> bytes:

@@ -1,12 +1,14 @@
 """A broker in this process, driven over its socket: what clients do every day."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from live_broker import Live, another, live
 from loops import run_on, until
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.model.heartbeats import ConsumerData, HeartbeatData
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, parse_object
@@ -308,6 +310,44 @@ def test_a_reply_reaches_who_asked(tmp_path: Path) -> None:
             ext["i"] = "REPLY_TO_CLIENT\x01nobody\x02"
             lost = await replying.call(RequestCode.SEND_REPLY_MESSAGE_V2, ext, b"yes")
             assert lost.code == ResponseCode.SYSTEM_ERROR
+
+    run_on("uvloop", run())
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_is_given_back_is_not_stored_when_its_client_waits_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_late: bool
+) -> None:
+    """A client that has no answer after five seconds sends the message itself."""
+    written = ConfigPersistence.topics_written
+
+    async def slow(self: ConfigPersistence, names: Iterable[str]) -> list[str]:
+        names = tuple(names)
+        if is_late and "%DLQ%g" in names:
+            # As if the request had come long ago.
+            monkeypatch.setattr("mqcore.broker.decisions.WAITED_MAX_S", -1.0)
+        return await written(self, names)
+
+    monkeypatch.setattr(ConfigPersistence, "topics_written", slow)
+
+    async def run() -> None:
+        async with live(tmp_path) as client:
+            await client.create("t")
+            await heartbeat(client, "A", "g")
+            sent = await client.send("t", b"x")
+            offset = int(sent.ext["msgId"][16:], 16)
+            back = {"offset": offset, "group": "g", "delayLevel": -1, "originMsgId": "M"}
+            back |= {"originTopic": "t", "unitMode": False, "maxReconsumeTimes": 1}
+            answer = await client.call(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+            letters = await client.call(
+                RequestCode.GET_MAX_OFFSET, {"topic": "%DLQ%g", "queueId": 0}
+            )
+            if is_late:
+                assert answer.code == ResponseCode.SYSTEM_BUSY
+                assert "not made within" in (answer.remark or "")
+            else:
+                assert answer.code == 0, answer.remark
+            assert letters.ext["offset"] == str(int(not is_late))
 
     run_on("uvloop", run())
 

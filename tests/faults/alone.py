@@ -25,6 +25,7 @@ from faults.load import read_all
 from faults.memory_limit import MemoryGroup, memory_group
 from faults.proxy import Proxy
 from faults.stepped_clock import SteppedClock, stepped_clock
+from interop.earlier import EarlierMissingError, earlier_software
 from interop.processes import free_port
 from interop.registered import wait_until
 from interop.replicated import SMALL
@@ -52,6 +53,7 @@ class Need(enum.Enum):
     PROXY = "addresses of 127.0.0.0/8"
     DESCRIPTORS = f"{CROWD_DESCRIPTORS} descriptors per process (ulimit -Hn)"
     NAMES = "two ports"
+    EARLIER = "an earlier revision of mqcore in this repository, and cargo to build it"
 
 
 class LacksError(Exception):
@@ -177,6 +179,8 @@ def alone(root: Path, keys: Mapping[str, str], needs: frozenset[Need]) -> Iterat
         software, disk, clock, memory = OURS, None, None, None
         if Need.DESCRIPTORS in needs:
             _raise_descriptors()
+        if Need.EARLIER in needs:
+            _build_earlier()
         if Need.CLOCK in needs:
             clock = stepped_clock(root / "clock")
             software = software if clock is None else clock.within(software)
@@ -214,6 +218,14 @@ def alone(root: Path, keys: Mapping[str, str], needs: frozenset[Need]) -> Iterat
         servers.broker.start()
         wait_until(servers.namesrv.address, bool)
         yield it_
+
+
+def _build_earlier() -> None:
+    """Builds what takes minutes before anything runs."""
+    try:
+        earlier_software()
+    except EarlierMissingError as missing:
+        raise LacksError(f"{Need.EARLIER.value}: {missing}") from missing
 
 
 def _raise_descriptors() -> None:

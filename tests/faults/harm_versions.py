@@ -13,11 +13,14 @@ from faults.alone import Alone
 from faults.copied import Copied
 from faults.load import read_all
 from faults.rounds import pass_s
+from interop.earlier import earlier_software, is_earlier
 from interop.processes import StartError
-from interop.servers import OURS, official_software
+from interop.servers import OURS, Software, official_software
 
 # Long enough for messages of either release.
 _SPELL_S = 3.0
+# How often a change of versions begins with a kill.
+_KILLED = 0.5
 _BODY_AT = 88
 _LENGTH_BYTES = 4
 
@@ -27,14 +30,32 @@ def official(version: str) -> Callable[[Alone, random.Random], None]:
 
     def harm(it: Alone, _: random.Random) -> None:
         for software in (official_software(version), OURS):
-            it.broker.stop()
-            it.broker.become(software)
-            it.broker.start()
-            pass_s(_SPELL_S)
-            it.reads += read_all(it.broker.address)
+            _take_over(it, software)
 
     harm.__doc__ = f"A broker of {version} takes over the directory of ours, then ours again."
     return harm
+
+
+def earlier(it: Alone, dice: random.Random) -> None:
+    """Our first version takes over the directory, as after a downgrade, and gives it back.
+
+    Half of the time what runs is killed, not stopped.
+    """
+    earlier_broker = earlier_software()
+    for software in (earlier_broker, OURS):
+        if dice.random() < _KILLED:
+            it.broker.kill()
+        _take_over(it, software)
+        assert is_earlier(it.pid) == (software is earlier_broker)
+
+
+def _take_over(it: Alone, software: Software) -> None:
+    """Starts a broker on the directory, in place of the one that runs; reads all that it gives."""
+    it.broker.stop()
+    it.broker.become(software)
+    it.broker.start()
+    pass_s(_SPELL_S)
+    it.reads += read_all(it.broker.address)
 
 
 def rot_log(it: Copied, dice: random.Random) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from faults import harm_disks, harm_machine, harm_network, harm_versions
 from faults.alone import Need
 from faults.copied import some_harm_to_a_pair, some_harm_to_three
+from interop.official import NEWEST
 
 _SYNC: Final = {"flushDiskType": "SYNC_FLUSH"}
 _ASYNC: Final = {"flushDiskType": "ASYNC_FLUSH"}
@@ -415,6 +416,22 @@ FAULTS: Final = (
         2,
         _ASYNC,
         needs_java=True,
+    ),
+    Fault(
+        "RocketMQ 5.5 takes over and gives back",
+        "the same",
+        harm_versions.official(NEWEST),
+        2,
+        _ASYNC,
+        needs_java=True,
+    ),
+    Fault(
+        "mqcore 0.1 takes over and gives back",
+        "our first version is started on the directory, then this one; stopped or killed",
+        harm_versions.earlier,
+        4,
+        _ASYNC,
+        frozenset({Need.EARLIER}),
     ),
     Fault(
         "bit rot in the log",

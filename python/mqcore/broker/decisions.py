@@ -7,11 +7,13 @@ made wait until its file is written, in the order in which they came.
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.broker.static_requests import Inside, StaticRequests
+from mqcore.clock import monotonic_s
 from mqcore.errors import MQError, RefusedError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, topic_fault
 from mqcore.native import Command, Handed
@@ -27,6 +29,10 @@ WAITING_MAX = 10_000
 WAITING_BYTES_MAX = 64 << 20
 # Requests of them that are executed in one turn of the loop: some milliseconds.
 EXECUTED_PER_TURN = 256
+# So long official clients wait for the answer to a message that they give back, and then send it
+# themselves (`DefaultMQPushConsumerImpl.sendMessageBack`): executed later, it would be there twice.
+# How long other requests are waited for is the choice of a user, which no broker knows.
+WAITED_MAX_S = 5.0
 # Why a connection is not read meanwhile.
 _WAITS = "topic in the making"
 # Topics that may be in the making at once.
@@ -56,6 +62,26 @@ class Executor(Inside, Protocol):
         """Reads again, unless there is another reason not to."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request that waits for a topic.
+
+    Attributes:
+        link: The connection that it came by.
+        command: The request.
+        since_s: When it came, on a monotonic clock.
+    """
+
+    link: Executor
+    command: Command
+    since_s: float
+
+    def is_too_late(self) -> bool:
+        """Whether its client has done by now what it asked for."""
+        is_back = self.command.code == RequestCode.CONSUMER_SEND_MSG_BACK
+        return is_back and monotonic_s() - self.since_s > WAITED_MAX_S
+
+
 class Decisions:
     """Decides about topics and groups that the fast path does not know."""
 
@@ -72,7 +98,7 @@ class Decisions:
         self._persistence = persistence
         self._static = static
         self._waiting_bytes_max = waiting_bytes_max
-        self._making: dict[str, list[tuple[Executor, Command]]] = {}
+        self._making: dict[str, list[_Waiting]] = {}
         # What is made together with a topic.
         self._beside: dict[str, tuple[str, ...]] = {}
         self._waiting_bytes = 0
@@ -166,7 +192,7 @@ class Decisions:
             self._state.topics.create_for_group(beside, 1, now_ms=self._state.now_ms())
             self._beside[name] = (beside,)
         self._waiting_bytes += size
-        waiting.append((link, command))
+        waiting.append(_Waiting(link, command, monotonic_s()))
         if is_new:
             self._making[name] = waiting
             self._spawn(self._write_topic(name))
@@ -210,19 +236,23 @@ class Decisions:
             await self._execute(self._making.pop(name))
         await self._persistence.announce_topics(names)
 
-    async def _execute(self, waiting: list[tuple[Executor, Command]]) -> None:
+    async def _execute(self, waiting: list[_Waiting]) -> None:
         """Lets the fast path execute what waited, in turns: later requests do not overtake it."""
         after = waiting[EXECUTED_PER_TURN:]
         # The last of each connection.
-        last = {id(link): at for at, (link, _command) in enumerate(waiting)}
-        for link in dict.fromkeys(link for link, _command in after):
+        last = {id(each.link): at for at, each in enumerate(waiting)}
+        for link in dict.fromkeys(each.link for each in after):
             link.hold_reading(_WAITS)
-        held = {id(link) for link, _command in after}
-        for at, (link, command) in enumerate(waiting):
+        held = {id(each.link) for each in after}
+        for at, each in enumerate(waiting):
             if at and at % EXECUTED_PER_TURN == 0:
                 await asyncio.sleep(0)
+            link, command = each.link, each.command
             self._waiting_bytes -= len(command.body)
-            self._execute_one(link, command)
+            if each.is_too_late():
+                link.respond(_too_late(command))
+            else:
+                self._execute_one(link, command)
             if id(link) in held and last[id(link)] == at:
                 link.release_reading(_WAITS)
 
@@ -236,6 +266,12 @@ class Decisions:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _too_late(command: Command) -> Command:
+    """Returns the answer to a message whose client has sent it itself; nothing was stored."""
+    remark = f"the topic was not made within {WAITED_MAX_S:g} s: send the message to its group"
+    return Command.response_to(command, ResponseCode.SYSTEM_BUSY, remark=remark)
 
 
 def _is_given_up(command: Command) -> bool:

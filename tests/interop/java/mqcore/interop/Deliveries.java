@@ -60,6 +60,8 @@ final class Deliveries {
         item.put("born_timestamp", message.getBornTimestamp());
         item.put("store_timestamp", message.getStoreTimestamp());
         item.put("retry_topic", message.getProperty("RETRY_TOPIC"));
+        // There where a consumer has sent the message itself that it could not give back.
+        item.put("reconsume_property", message.getProperty("RECONSUME_TIME"));
         body(item, message.getBody());
         return item;
     }
