@@ -1,4 +1,4 @@
-"""A failed read of mapped bytes ends a process: it says first which file, and where it was."""
+"""A failed read of mapped bytes ends a process: it names the file first, and where it was."""
 
 import contextlib
 import os
