@@ -1,4 +1,4 @@
-"""A failed read of mapped bytes ends a process: it says first which file, and where it was."""
+"""A failed read of mapped bytes ends a process: it names the file first, and where it was."""
 
 import contextlib
 import os
@@ -40,8 +40,7 @@ def test_the_file_and_the_function_are_named_before_the_end(tmp_path: Path) -> N
     first, *others = done.stderr.splitlines()
     assert first == (
         "mqcore: mapped bytes cannot be read, and the process ends (SIGBUS): "
-        f"{path} at position 9000. Its disk has failed, or the file was shortened. "
-        "What was acknowledged is on the disk as it was"
+        f"{path} at position 9000. Its disk has failed, or the file was shortened"
     )
     assert "reads_what_is_gone" in "\n".join(others)
 

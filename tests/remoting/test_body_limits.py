@@ -10,6 +10,7 @@ from mqcore.remoting import (
     Connection,
     Dispatcher,
     Hub,
+    OwnRequestCode,
     Request,
     RequestCode,
     answered_by,
@@ -58,9 +59,10 @@ def test_every_code_that_python_answers_has_a_limit_or_a_reason() -> None:
     assert unbounded == {34, 103, 307, 309, 324, 325}
 
 
-def test_codes_of_nobody_are_bounded_and_messages_are_not() -> None:
-    assert body_bytes_max(123_456) == BODY_BYTES_MAX
-    for code in (10, 36, 310, 320, 326):
+def test_codes_of_our_own_are_bounded_and_messages_are_not() -> None:
+    assert body_bytes_max(OwnRequestCode.AUDIT_READ) == BODY_BYTES_MAX
+    assert body_bytes_max(OwnRequestCode.CONTROLLER_MESSAGE) is None
+    for code in (10, 36, 310, 320, 326, 123_456):
         assert body_bytes_max(code) is None
     # Ten thousand topics as mqadmin writes them.
     row = (

@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     line = parser.parse_args()
-    # Clients say at each election that they look for the master.
+    # Clients log at each election that they look for the master.
     logging.basicConfig(level=logging.CRITICAL)
     keys = dict(each.split("=", 1) for each in line.set)
     series: dict[str, list[int]] = defaultdict(list)

@@ -74,7 +74,7 @@ def serve(
     Raises:
         click.ClickException: It could not go on.
     """
-    _speak_before_dying()
+    _report_before_dying()
     if not any(name in os.environ for name in _ALLOCATOR_SET):
         bound_allocator(available_processors())
     descriptors = raised_descriptors()
@@ -83,8 +83,8 @@ def serve(
         runner.run(_serve(options, name, make, about, leave, refused))
 
 
-def _speak_before_dying() -> None:
-    """Lets a signal that ends the process without an exception say where it was.
+def _report_before_dying() -> None:
+    """Lets a signal that ends the process without an exception show where it was.
 
     Standard error has the threads' Python frames, and before them the file of a failed read.
     """

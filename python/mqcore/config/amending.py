@@ -109,7 +109,7 @@ def amended(
         except ValueError as error:
             raise RefusedError(f"{name}={text[:80]}: {error}", code=_SYSTEM_ERROR) from error
         if key.is_live:
-            part, field = _place(key)
+            part, field = _part_and_field(key)
             changes[part][field] = value
         shown[name] = Setting(key, value, _SOURCE if key.is_live else _SOURCE_NEXT)
         made[name] = rendered(value)
@@ -133,7 +133,7 @@ def _with(
     return replace(settings, configuration=configuration, **fresh)
 
 
-def _place(key: Key) -> tuple[str, str]:
+def _part_and_field(key: Key) -> tuple[str, str]:
     """Returns the part of the settings that a key is in, empty for themselves, and its field."""
     part, _, field = key.field.rpartition(".")
     return ("" if part == _CONTROLLER else part, field)
@@ -172,7 +172,7 @@ def _changeable(
 
 
 def _is_live(settings: NamesrvSettings | ControllerSettings, key: Key) -> bool:
-    part, field = _place(key)
+    part, field = _part_and_field(key)
     if part == _ACCESS:
         return key.name in _ACCESS_LIMITS
     # A name server with a controller beside knows the keys of that one, and has not its fields.

@@ -51,6 +51,8 @@ _AS_LONG_AS_A_FRAME: Final = frozenset(
         OwnRequestCode.TAKE_TABLES,
     }
 )
+# Of a code that nobody has declared nobody reads the body.
+_OWN: Final = frozenset(int(code) for code in OwnRequestCode)
 # Messages come and go by the fast path, and what a client is asked is its own affair.
 _ELSEWHERE: Final = AnsweredBy.NATIVE | AnsweredBy.CLIENT
 
@@ -61,6 +63,8 @@ def body_bytes_max(code: int) -> int | None:
     if longer is not None:
         return longer
     known = CODES.get(code)
-    if code in _AS_LONG_AS_A_FRAME or (known is not None and known.row.answered_by & _ELSEWHERE):
+    if code in _AS_LONG_AS_A_FRAME or (known is None and code not in _OWN):
+        return None
+    if known is not None and known.row.answered_by & _ELSEWHERE:
         return None
     return BODY_BYTES_MAX

@@ -31,10 +31,6 @@ class StaticAdmin:
 
         Nothing is changed where the mapping contradicts itself, or what is there.
         """
-        try:
-            mapping = await object_of(request)
-        except BadJsonError as error:
-            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
         known = self._state.topics.find(request.field("topic"))
         topic = TopicConfig(
             name=request.field("topic"),
@@ -46,6 +42,10 @@ class StaticAdmin:
             attributes={} if known is None else known.attributes,
         )
         check_topic(self._state, topic)
+        try:
+            mapping = await object_of(request)
+        except BadJsonError as error:
+            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
         self._state.topics.check([topic])
         try:
             wanted = StaticTopic.of_json(mapping, topic.name)

@@ -33,14 +33,16 @@ const MAPPINGS: &str = "/proc/self/maps";
 /// # Errors
 /// The system refuses.
 pub fn name_failed_reads() -> io::Result<()> {
-    sys::handle_bus_errors()
+    sys::handle_bus_errors(name_failed_read)
 }
 
 /// Has the allocator keep little of what was freed; whether it takes such a bound. For the start of a
 /// program: a library does not change how its process allocates.
 #[must_use]
 pub fn bound_allocator(processors: usize) -> bool {
-    let arenas = i32::try_from(processors).unwrap_or(i32::MAX).max(ARENAS_MIN);
+    let arenas = i32::try_from(processors)
+        .unwrap_or(i32::MAX)
+        .max(ARENAS_MIN);
     sys::bound_allocator(LARGE_BYTES, KEPT_BYTES, arenas)
 }
 
@@ -55,10 +57,10 @@ pub fn give_memory_back() -> bool {
 }
 
 /// Writes what is mapped at an address. Takes no lock and no memory: it runs in a signal's handler.
-pub(super) fn name_failed_read(address: usize) {
+fn name_failed_read(address: usize) {
     let mut line = Line::new();
     let Ok(mut mappings) = File::open(MAPPINGS) else {
-        return say(None);
+        return report(None);
     };
     let mut chunk = [0; CHUNK_BYTES];
     while let Ok(len @ 1..) = mappings.read(&mut chunk) {
@@ -68,15 +70,15 @@ pub(super) fn name_failed_read(address: usize) {
                 continue;
             }
             if let Some(found) = Mapped::at(address, line.bytes()) {
-                return say(Some(&found));
+                return report(Some(&found));
             }
             line.clear();
         }
     }
-    say(None);
+    report(None);
 }
 
-fn say(found: Option<&Mapped<'_>>) {
+fn report(found: Option<&Mapped<'_>>) {
     sys::write_to_stderr(b"mqcore: mapped bytes cannot be read, and the process ends (SIGBUS): ");
     match found {
         Some(found) if !found.path.is_empty() => {
@@ -88,7 +90,7 @@ fn say(found: Option<&Mapped<'_>>) {
         }
         _ => sys::write_to_stderr(b"of no file"),
     }
-    sys::write_to_stderr(b". What was acknowledged is on the disk as it was\n");
+    sys::write_to_stderr(b"\n");
 }
 
 /// A line that is being read, as far as there is space.
@@ -180,7 +182,7 @@ mod tests {
     const LINE: &[u8] = b"7f0c2a000000-7f0c2e000000 rw-s 00001000 fe:01 42    /a b/commitlog/0";
 
     #[test]
-    fn the_file_at_an_address_is_named_with_the_place_in_it() {
+    fn the_file_at_an_address_is_named_with_the_position_in_it() {
         let found = Mapped::at(0x7f0c_2a00_0010, LINE).unwrap();
         assert_eq!(found.path, b"/a b/commitlog/0");
         assert_eq!(found.position, 0x1010);

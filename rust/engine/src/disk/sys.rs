@@ -11,8 +11,9 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// What was done about the signal before; entered once, and read by its handler.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+/// What names the file at an address, and what was done about the signal before; entered once, and read by
+/// its handler.
+static BUS_ERRORS: OnceLock<(fn(usize), libc::sigaction)> = OnceLock::new();
 
 /// Takes the exclusive open-file-description lock of byte 0; `Ok(false)` when someone has it.
 pub(super) fn try_lock_byte_0(file: &File) -> io::Result<bool> {
@@ -79,9 +80,9 @@ pub(super) fn start_write_back(file: &File, position: u64, len_bytes: u64) {
     }
 }
 
-/// Has `process::name_failed_read` called before a failed read of mapped bytes (SIGBUS) ends the
-/// process as it did before; once.
-pub(super) fn handle_bus_errors() -> io::Result<()> {
+/// Has a function called with the address before a failed read of mapped bytes (SIGBUS) ends the process as
+/// it did before; once. It must take no lock and no memory.
+pub(super) fn handle_bus_errors(name: fn(usize)) -> io::Result<()> {
     let mut before = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: nothing is changed; `before` has space for a whole structure.
     let got = unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), before.as_mut_ptr()) };
@@ -90,7 +91,7 @@ pub(super) fn handle_bus_errors() -> io::Result<()> {
     }
     // SAFETY: the call has filled it.
     let before = unsafe { before.assume_init() };
-    if BEFORE.set(before).is_err() {
+    if BUS_ERRORS.set((name, before)).is_err() {
         return Ok(());
     }
     let mut action = before;
@@ -108,6 +109,9 @@ pub(super) fn handle_bus_errors() -> io::Result<()> {
 
 /// Runs on the thread that has read, between two of its instructions: takes no lock and no memory.
 extern "C" fn on_bus_error(number: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    let Some((name, before)) = BUS_ERRORS.get() else {
+        return;
+    };
     // SAFETY: the kernel gives a whole structure, which lives as long as the handler runs.
     let is_sent = unsafe { (*info).si_code } <= 0;
     if !is_sent {
@@ -115,12 +119,10 @@ extern "C" fn on_bus_error(number: i32, info: *mut libc::siginfo_t, _context: *m
         let info = unsafe { &*info };
         // SAFETY: the signal is one of a fault.
         let address = unsafe { info.si_addr() };
-        super::process::name_failed_read(address.addr());
+        name(address.addr());
     }
-    if let Some(before) = BEFORE.get() {
-        // SAFETY: it is what was in force before; the read fails once more, and goes there.
-        unsafe { libc::sigaction(number, ptr::from_ref(before), ptr::null_mut()) };
-    }
+    // SAFETY: it is what was in force before; the read fails once more, and goes there.
+    unsafe { libc::sigaction(number, ptr::from_ref(before), ptr::null_mut()) };
     if is_sent {
         // SAFETY: no memory is touched; it comes when the handler has returned.
         unsafe { libc::raise(number) };

@@ -95,15 +95,15 @@ pub struct Held {
 impl Held {
     /// Why a send is refused that would have to wait for so long, ms.
     pub fn too_much(&self, wait_ms: u64) -> String {
-        self.said("message", wait_ms)
+        self.words("message", wait_ms)
     }
 
     /// Why a read is refused whose time to be held is over; it may come in so long, ms.
     pub fn owes(&self, wait_ms: u64) -> String {
-        self.said("read", wait_ms)
+        self.words("read", wait_ms)
     }
 
-    fn said(&self, what: &str, wait_ms: u64) -> String {
+    fn words(&self, what: &str, wait_ms: u64) -> String {
         let Self { rule, limit, rate } = self;
         let word = limit.word();
         format!("[QUOTA]{rule} has used up {word}:{rate}, the next {what} may come in {wait_ms} ms")

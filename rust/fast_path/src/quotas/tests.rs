@@ -192,7 +192,15 @@ fn a_read_that_is_executed_elsewhere_waits_while_something_is_owed() {
     quotas.have_read(reader, one(1_000), START_MS);
     let refused = quotas.admit_read(reader, START_MS);
     assert_eq!(refused.wait_ms, 500);
-    assert!(refused.refusal.unwrap().contains("the next read may come in 1200 ms"));
+    assert!(
+        refused
+            .refusal
+            .unwrap()
+            .contains("the next read may come in 1200 ms")
+    );
     assert_eq!(quotas.admit_read(reader, START_MS + 1_200), Wait::default());
-    assert_eq!(quotas.admit_read(asked("v", "t", ""), START_MS), Wait::default());
+    assert_eq!(
+        quotas.admit_read(asked("v", "t", ""), START_MS),
+        Wait::default()
+    );
 }
