@@ -120,8 +120,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     #[must_use]
     pub fn new(store: Arc<Store<D, C>>, walk: Arc<Mutex<RecordWalk>>, timing: Timing) -> Self {
         let replica = store.replica();
-        let end = replica.appended();
-        let extent = replica.extent();
+        let (end, extent) = (replica.appended(), replica.extent());
         let from = compared_from(extent.start, end, extent.file_len_bytes);
         let link = SlaveLink::new(from, end == 0, timing, replica.elapsed_ms());
         Self {
@@ -204,7 +203,9 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     /// # Blocking
     /// Until `out` has taken a frame of sixteen bytes.
     pub fn due(&mut self, out: &mut impl Write) -> Result<u64, String> {
-        let (now_ms, held) = (self.now_ms(), self.acknowledged());
+        // Logs that differ begin their next record alike, and a report counts for everything below it.
+        let is_compared = self.came_to >= self.compared_to;
+        let (now_ms, held) = (self.now_ms(), if is_compared { self.held } else { 0 });
         let wrote = |written: std::io::Result<()>| written.map_err(|error| error.to_string());
         match &mut self.link {
             Link::Classic(link) => {
@@ -235,15 +236,6 @@ impl<D: Disk, C: Clock> Follower<D, C> {
                 Ok(link.wait_ms(now_ms))
             }
         }
-    }
-
-    /// End of what may be acknowledged. Nothing may before all is compared: two logs that differ begin their
-    /// next record alike, with the first bytes of its length, and a report counts for everything below it.
-    fn acknowledged(&self) -> u64 {
-        if self.came_to < self.compared_to {
-            return 0;
-        }
-        self.held
     }
 
     /// Takes what has come: appends what is log, and waits until it is as durable as promised.

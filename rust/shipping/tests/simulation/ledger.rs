@@ -384,11 +384,8 @@ impl Ledger {
         );
         // It died before it was seen that its empty log had begun.
         let is_begun = promise.end == 0;
-        promise.begun_at = if is_begun {
-            start
-        } else {
-            promise.begun_at.min(start)
-        };
+        let before = if is_begun { start } else { promise.begun_at };
+        promise.begun_at = before.min(start);
         promise.start = start;
         promise.agrees_to = agrees_to;
         promise.end = end;
