@@ -254,9 +254,9 @@ def test_settings_are_shown_and_some_are_changed(tmp_path: Path) -> None:
         assert asked.ask(1009, {}, b"scanNotActiveBrokerInterval=soon").code == 1
         assert asked.ask(1009, {}, b"mqcoreConnectionsPerAddress=5").code == 0
         assert asked.requests.settings.listener.connections_per_address == 5
-        refused = asked.ask(1009, {}, b"connectionsMax=5")
-        assert refused.code == 16
-        assert "takes effect at the next start" in (refused.remark or "")
+        later = asked.ask(1009, {}, b"connectionsMax=5")
+        assert later.code == 16
+        assert "takes effect at the next start" in (later.remark or "")
         # It has an effect at once.
         asked.joined(1)
         asked.apply_id(2)
