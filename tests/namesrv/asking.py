@@ -67,7 +67,7 @@ def rows(*topics: str, **facts: int) -> dict[str, dict[str, Any]]:
 class Asked:
     """The handlers of one name server, at a time that the test sets."""
 
-    def __init__(self, folder: Path, config_path: Path | None = None, /, **pairs: str) -> None:
+    def __init__(self, folder: Path, *, config_path: str = "", **pairs: str) -> None:
         self.now_ms = 1_000_000
         self.changes: list[MinIdChange] = []
         settings = settings_of(folder, **pairs)
@@ -75,7 +75,7 @@ class Asked:
             settings,
             clock=lambda: self.now_ms,
             changed=self.changes.extend,
-            config_path=config_path,
+            config_path=Path(config_path) if config_path else None,
         )
         self.dispatcher = self.requests.dispatcher()
         self.hub = Hub(self.dispatcher)

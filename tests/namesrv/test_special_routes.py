@@ -245,7 +245,7 @@ def test_what_counts_from_the_next_start_on_needs_a_file_and_is_named(tmp_path: 
     assert "takes effect at the next start" in refused.remark
     file = tmp_path / "namesrv.conf"
     file.write_text("# ours\nbrokersMax=10\nlistenPort=1\n")
-    kept = Asked(tmp_path, file)
+    kept = Asked(tmp_path, config_path=str(file))
     answer = kept.ask(318, body=b"connectionsMax=9\nbrokersMax=3\n")
     assert (answer.code, answer.remark) == (0, "from the next start on: connectionsMax")
     assert file.read_text() == "# ours\nbrokersMax=3\nlistenPort=1\nconnectionsMax=9\n"
