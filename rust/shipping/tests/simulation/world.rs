@@ -381,7 +381,8 @@ impl World {
         }
         let (queue_key, body) = self.next_body();
         let message = Message {
-            born_timestamp_ms: 1,
+            // What power loss takes of a time cannot be distinguished from one of 1970 (`torn_head.rs`).
+            born_timestamp_ms: 0,
             ..Message::of(queue_key.0, queue_key.1, &body, HOST)
         };
         let appended = store.writer().append(&message);

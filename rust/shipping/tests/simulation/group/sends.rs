@@ -136,7 +136,8 @@ impl World {
             due_ms,
         } = self.drawn_way(broker);
         let message = Message {
-            born_timestamp_ms: 1,
+            // What power loss takes of a time cannot be distinguished from one of 1970 (`torn_head.rs`).
+            born_timestamp_ms: 0,
             properties: properties.as_bytes(),
             ..Message::of(topic, queue_id, &body, HOST)
         };
