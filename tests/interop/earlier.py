@@ -11,13 +11,11 @@ import fcntl
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from interop.servers import Software
+from interop.servers import Ours, Software
 
 __all__ = ["REVISION", "EarlierMissingError", "earlier_software", "is_earlier"]
 
@@ -39,29 +37,6 @@ class EarlierMissingError(Exception):
     """The earlier version cannot be built here; the text describes what it needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Earlier:
-    package: Path
-    name: str = f"mqcore of revision {REVISION[:8]}"
-    ready: str = " ready on "
-    stops_at_once: bool = True
-
-    def namesrv(self, conf: Path, home: Path) -> list[str]:
-        return self._command("namesrv", conf, home)
-
-    def broker(self, conf: Path, home: Path) -> list[str]:
-        return self._command("broker", conf, home)
-
-    def controller(self, conf: Path, home: Path) -> list[str]:
-        del conf, home
-        raise EarlierMissingError(f"{self.name} has no controller")
-
-    def _command(self, program: str, conf: Path, home: Path) -> list[str]:
-        ports = home / f"{program}.ports"
-        command = ["env", f"PYTHONPATH={self.package}", sys.executable, "-m", "mqcore.cli.main"]
-        return [*command, program, "-c", str(conf), "--port-file", str(ports)]
-
-
 def earlier_software() -> Software:
     """Returns the programs of the earlier version; builds them the first time.
 
@@ -75,8 +50,7 @@ def earlier_software() -> Software:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (tree / _EXTENSION).exists():
             _build(tree)
-    software: Software = _Earlier(tree / "python")
-    return software
+    return Ours(f"mqcore of revision {REVISION[:8]}", tree / "python")
 
 
 def is_earlier(pid: int) -> bool:

@@ -100,8 +100,11 @@ class Software(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Ours:
+class Ours:
+    """Programs of mqcore: this version's, or those of the Python packages in `package`."""
+
     name: str = "mqcore"
+    package: Path | None = None
     ready: str = " ready on "
     stops_at_once: bool = True
 
@@ -116,7 +119,8 @@ class _Ours:
 
     def _command(self, program: str, conf: Path, home: Path) -> list[str]:
         ports = home / f"{program}.ports"
-        command = [sys.executable, "-m", "mqcore.cli.main", program, "-c", str(conf)]
+        packages = [] if self.package is None else ["env", f"PYTHONPATH={self.package}"]
+        command = [*packages, sys.executable, "-m", "mqcore.cli.main", program, "-c", str(conf)]
         return [*command, "--port-file", str(ports)]
 
 
@@ -145,7 +149,7 @@ class _OfficialSoftware:
         return self.release.java(main, home, "-c", conf, properties=self.properties)
 
 
-OURS: Software = _Ours()
+OURS: Software = Ours()
 
 
 def official_software(version: str, properties: Mapping[str, str] | None = None) -> Software:
