@@ -16,7 +16,6 @@ import pytest
 from live_broker import SMALL, another, live
 from loops import run_on, until
 from mqcore.native import Command, FrameReader
-from mqcore.remoting import RequestCode
 
 pytestmark = pytest.mark.usefixtures("with_reactors")
 
@@ -77,6 +76,7 @@ def test_a_first_frame_of_any_size_gets_through_while_others_never_end(
     async def work() -> None:
         keys = {"maxMessageSize": str(16 * MIB), "mappedFileSizeCommitLog": str(64 * MIB)}
         async with live(tmp_path, memoryAllowed="160m", **keys) as client:
+            await client.create("T")
             server = client.broker._server
             assert server is not None
             host, _, port = client.address.rpartition(":")
@@ -85,9 +85,7 @@ def test_a_first_frame_of_any_size_gets_through_while_others_never_end(
             await until(lambda: bool(server.hub.frames.first.paused))
             async with another(client) as late:
                 # It waits until there is space: those before it end.
-                ask = asyncio.create_task(
-                    late.call(RequestCode.GET_BROKER_CONFIG, {}, bytes(15_000_000))
-                )
+                ask = asyncio.create_task(late.send("T", bytes(15_000_000)))
                 for stream in streams:
                     stream.transport.abort()
                 assert (await ask).code == 0

@@ -13,11 +13,12 @@ import pytest
 from live_broker import Live, live
 from loops import run_on, until
 from mqcore.broker.decisions import EXECUTED_PER_TURN
-from mqcore.broker.order_locks import LOCKS_PER_TURN, QUEUES_PER_REQUEST_MAX, REQUEST_BYTES_MAX
+from mqcore.broker.order_locks import LOCKS_PER_TURN, QUEUES_PER_REQUEST_MAX
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.native import Command, FrameReader
 from mqcore.remoting import RequestCode
+from mqcore.remoting.body_limits import LOCKS_BYTES_MAX
 from request_fields import SUBSCRIPTION, SUSPEND
 
 MANY = 1_500
@@ -193,7 +194,7 @@ def test_locks_of_many_queues_are_taken_in_turns(tmp_path: Path) -> None:
                 True,
                 True,
             )
-            answer = await ask(RequestCode.LOCK_BATCH_MQ, 1, "A", "x" * REQUEST_BYTES_MAX)
-            assert "bytes in one request" in (answer.remark or "")
+            answer = await ask(RequestCode.LOCK_BATCH_MQ, 1, "A", "x" * LOCKS_BYTES_MAX)
+            assert f"takes {LOCKS_BYTES_MAX} at the most" in (answer.remark or "")
 
     run_on("uvloop", run())

@@ -97,13 +97,22 @@ def test_a_priority_chooses_the_queue(servers: Servers) -> None:
 
 
 def test_pops_get_the_highest_priority_first(servers: Servers) -> None:
-    async def work(client: Client, address: str) -> list[str]:
+    async def sends(client: Client, address: str) -> None:
         await made(client, address, "T_popped", "+message.type=PRIORITY")
         await sent(client, address, "T_popped")
-        popper = Popper(client, address, "T_popped", "G_popped")
-        return await popped(popper)
 
-    bodies = eventually(lambda: on(servers, work), lambda found: len(found) >= len(SENT))
+    async def queued(client: Client, address: str) -> int:
+        asked = [{"topic": "T_popped", "queueId": str(at)} for at in range(QUEUES)]
+        answers = [await client.call(address, RequestCode.GET_MAX_OFFSET, ext) for ext in asked]
+        return sum(int(answer.ext["offset"]) for answer in answers)
+
+    async def pops(client: Client, address: str) -> list[str]:
+        return await popped(Popper(client, address, "T_popped", "G_popped"))
+
+    on(servers, sends)
+    # Who pops earlier gets the highest priority of those that are in a queue by then.
+    eventually(lambda: on(servers, queued), lambda found: found == len(SENT))
+    bodies = on(servers, pops)
     by_queue = sorted(enumerate(SENT), key=lambda each: -each[1][1])
     assert bodies[: len(SENT)] == [f"m{at}" for at, _ in by_queue]
 

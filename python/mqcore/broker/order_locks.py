@@ -18,9 +18,6 @@ LOCK_LIFE_MS = 60_000
 LOCKS_MAX = 1_000_000
 # Queues of one request: a consumer of an enormous topic has some thousands on one broker.
 QUEUES_PER_REQUEST_MAX = 8_192
-# Bytes of one request: so many queues of usual names. It is read in one go, at some ten
-# milliseconds per MiB.
-REQUEST_BYTES_MAX = 1 << 20
 # Locks that are looked at in one turn of the loop: about a millisecond.
 LOCKS_PER_TURN = 1_024
 

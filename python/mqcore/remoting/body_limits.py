@@ -10,7 +10,13 @@ from typing import Final
 
 from mqcore.remoting.request_codes import CODES, AnsweredBy, OwnRequestCode, RequestCode
 
-__all__ = ["BODY_BYTES_AT_ONCE", "BODY_BYTES_MAX", "LISTS_BYTES_MAX", "body_bytes_max"]
+__all__ = [
+    "BODY_BYTES_AT_ONCE",
+    "BODY_BYTES_MAX",
+    "LISTS_BYTES_MAX",
+    "LOCKS_BYTES_MAX",
+    "body_bytes_max",
+]
 
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
@@ -21,6 +27,9 @@ BODY_BYTES_AT_ONCE: Final = 64 * _KIB
 BODY_BYTES_MAX: Final = 256 * _KIB
 # Lists that a person keeps in a file: 10,000 topics or groups have some 3 MiB.
 LISTS_BYTES_MAX: Final = 4 * _MIB
+# Queues of one group: as many as one request may name, of usual names. It is read in one go, at
+# some ten milliseconds per MiB.
+LOCKS_BYTES_MAX: Final = _MIB
 
 _code = RequestCode
 _LONGER: Final[Mapping[int, int]] = MappingProxyType(
@@ -32,9 +41,8 @@ _LONGER: Final[Mapping[int, int]] = MappingProxyType(
         # Policies of one subject, some 5,000 entries: `copyAcl` brings all of them.
         _code.AUTH_CREATE_ACL: _MIB,
         _code.AUTH_UPDATE_ACL: _MIB,
-        # Queues of one group: `order_locks` has the bound of the same length.
-        _code.LOCK_BATCH_MQ: _MIB,
-        _code.UNLOCK_BATCH_MQ: _MIB,
+        _code.LOCK_BATCH_MQ: LOCKS_BYTES_MAX,
+        _code.UNLOCK_BATCH_MQ: LOCKS_BYTES_MAX,
         # Names of brokers, of which there may be 10,000.
         _code.CONTROLLER_GET_SYNC_STATE_DATA: _MIB,
     }

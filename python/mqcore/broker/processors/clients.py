@@ -13,7 +13,6 @@ from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.order_locks import (
     LOCKS_PER_TURN,
     QUEUES_PER_REQUEST_MAX,
-    REQUEST_BYTES_MAX,
 )
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import CONSUMER_REGISTER, PRODUCER_REGISTER
@@ -364,11 +363,6 @@ class Clients:
         return many() if len(queues) > LOCKS_PER_TURN else answer(some(0))
 
     def _lock_request(self, request: Request) -> tuple[str, str, list[Any]]:
-        if len(request.body) > REQUEST_BYTES_MAX:
-            raise RefusedError(
-                f"{len(request.body)} bytes in one request, at most {REQUEST_BYTES_MAX}",
-                code=self._state.invalid_code,
-            )
         found = parse_object(request.body)
         queues = as_list(found.get("mqSet"))
         if len(queues) > QUEUES_PER_REQUEST_MAX:
