@@ -336,8 +336,9 @@ class ControlledBroker:
         loop = asyncio.get_running_loop()
         if self._giving_back is not None:
             self._giving_back.cancel()
-        give = lambda: loop.run_in_executor(None, give_memory_back)  # noqa: E731
-        self._giving_back = loop.call_later(_GIVE_BACK_S, give)
+        self._giving_back = loop.call_later(
+            _GIVE_BACK_S, loop.run_in_executor, None, give_memory_back
+        )
 
     def _is_newest(self, order: Become | Follow) -> bool:
         membership = self._membership
