@@ -24,11 +24,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 async def sent(cluster: Cluster, topic: str, count: int) -> QueueRef:
-    """Sends messages `0`, `1`, ... to one queue of a topic; returns the queue."""
+    """Sends messages `0`, `1`, ... to one queue of a topic; returns the queue, which has them."""
     async with aio.Producer(cluster.namesrv, group="pg") as producer:
         for number in range(count):
             result = await producer.send(Message(topic, str(number), sharding_key="k"))
-    return result.queue
+    # A message is in its queue a moment after it is acknowledged.
+    async with aio.PullConsumer(cluster.namesrv, group="ends") as reader:
+        for _ in range(3_000):
+            _begin, end = await reader.bounds(result.queue)
+            if end > result.queue_offset:
+                return result.queue
+            await asyncio.sleep(0.01)
+    raise AssertionError(f"the queue has {end} messages")
 
 
 def numbers(batch: list[ReceivedMessage]) -> list[int]:
@@ -215,17 +222,9 @@ def test_a_blocking_consumer_refuses_to_stop_a_running_loop(cluster: Cluster) ->
     run_on("asyncio", work())
 
 
-async def sent_to_one_queue(cluster: Cluster, topic: str, count: int) -> QueueRef:
-    async with aio.Producer(cluster.namesrv, group="pg") as producer:
-        for number in range(count):
-            await producer.send(Message(topic, str(number), sharding_key="k"))
-        sent = await producer.send(Message(topic, str(count), sharding_key="k"))
-    return sent.queue
-
-
 def test_an_iteration_gives_messages_and_counts_only_those_that_it_gave(cluster: Cluster) -> None:
     async def work() -> None:
-        queue = await sent_to_one_queue(cluster, "one-by-one", 9)
+        queue = await sent(cluster, "one-by-one", 10)
         async with aio.PullConsumer(
             cluster.namesrv, group="singles", topics="one-by-one", consume_from="earliest"
         ) as consumer:
@@ -254,7 +253,7 @@ def test_an_iteration_gives_messages_and_counts_only_those_that_it_gave(cluster:
 
 
 def test_the_synchronous_iteration_gives_messages(cluster: Cluster) -> None:
-    run_on("asyncio", sent_to_one_queue(cluster, "sync-singles", 4))
+    run_on("asyncio", sent(cluster, "sync-singles", 5))
     seen: list[int] = []
     with mqcore.PullConsumer(
         cluster.namesrv, group="sync-singles", topics="sync-singles", consume_from="earliest"

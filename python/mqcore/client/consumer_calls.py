@@ -92,7 +92,7 @@ class ConsumerCalls:
         """
         ext = self._of(queue) | {"consumerGroup": self._group}
         code = RequestCode.QUERY_CONSUMER_OFFSET
-        address = self._address(self.broker_of(queue), is_any=True)
+        address = await self._address_for(queue, is_any=True)
         answer = await self._cluster.call(address, code, ext)
         expect(answer, address, ResponseCode.QUERY_NOT_FOUND)
         return None if answer.code else _offset_of(answer, address)
@@ -104,7 +104,7 @@ class ConsumerCalls:
             RemotingError: It may not know it.
         """
         ext = self._of(queue) | {"consumerGroup": self._group, "commitOffset": str(offset)}
-        address = self._address(self.broker_of(queue), is_any=True)
+        address = await self._address_for(queue, is_any=True)
         expect(await self._cluster.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, ext), address)
 
     async def max_offset(self, queue: MessageQueue) -> int:
@@ -124,7 +124,7 @@ class ConsumerCalls:
     async def _bound(
         self, queue: MessageQueue, code: RequestCode, more: Mapping[str, str] | None = None
     ) -> int:
-        address = self._address(self.broker_of(queue))
+        address = await self._address_for(queue)
         answer = await self._cluster.call(address, code, self._of(queue) | dict(more or {}))
         return _offset_of(expect(answer, address), address)
 
@@ -278,6 +278,12 @@ class ConsumerCalls:
     def broker_of(self, queue: MessageQueue) -> str:
         """Returns the name of the broker that a queue is at."""
         return self._cluster.broker_of(queue)
+
+    async def _address_for(self, queue: MessageQueue, *, is_any: bool = False) -> str:
+        # One may ask about a queue of a topic that was neither subscribed nor assigned.
+        if self._cluster.known_route(queue.topic) is None:
+            await self._cluster.route(queue.topic)
+        return self._address(self.broker_of(queue), is_any=is_any)
 
     def _address(self, broker_name: str, *, is_any: bool = False) -> str:
         address = (

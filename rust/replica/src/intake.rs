@@ -28,6 +28,8 @@ pub(crate) struct Intake {
     is_fresh: bool,
     /// End of what the master has announced.
     announced: u64,
+    /// Frames without a body that have come.
+    heartbeats: u64,
     reported: Option<u64>,
     read_ms: u64,
     written_ms: u64,
@@ -42,6 +44,7 @@ impl Intake {
             end,
             is_fresh,
             announced: end,
+            heartbeats: 0,
             reported: None,
             read_ms: now_ms,
             written_ms: now_ms,
@@ -98,6 +101,7 @@ impl Intake {
         self.end = offset;
         self.announced = offset + u64::from(len_bytes);
         self.body_left = len_bytes;
+        self.heartbeats += u64::from(len_bytes == 0);
         Ok(begins.then_some(Received::Begin(offset)))
     }
 
@@ -149,6 +153,11 @@ impl Intake {
     /// End of what the master has announced.
     pub(crate) fn announced(&self) -> u64 {
         self.announced
+    }
+
+    /// How many frames without a body have come: a master sends one where it has nothing else to send.
+    pub(crate) fn heartbeats(&self) -> u64 {
+        self.heartbeats
     }
 
     /// What was reported last.

@@ -98,6 +98,12 @@ impl SlaveLink {
         self.intake.announced()
     }
 
+    /// How many frames without a body have come: a master sends one where it has nothing else to send.
+    #[must_use]
+    pub fn heartbeats(&self) -> u64 {
+        self.intake.heartbeats()
+    }
+
     /// What was reported last.
     #[must_use]
     pub fn reported(&self) -> Option<u64> {
@@ -152,7 +158,7 @@ mod tests {
                 let mut link = SlaveLink::new(100, false, TIMING, 0);
                 let (begin, log) = taken(&mut link, &pieces).unwrap();
                 assert_eq!((begin, log.as_slice()), (None, b"abcdefg".as_slice()));
-                assert_eq!(link.announced(), 107);
+                assert_eq!((link.announced(), link.heartbeats()), (107, 2));
             }
         }
     }

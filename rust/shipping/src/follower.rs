@@ -19,6 +19,7 @@ use mqcore_replica::{
     SlaveLink, Timing,
 };
 
+use crate::end_comparison::{EndComparison, Seen, compared_from};
 use crate::epochs::Epochs;
 
 /// Bytes of a record that are kept until it is whole: none that a recovery looks at is longer.
@@ -29,30 +30,6 @@ const HELD_LEN_MAX_BYTES: usize = 128 * 1024 * 1024;
 pub fn walk_of<D: Disk, C: Clock>(store: &Store<D, C>) -> RecordWalk {
     let replica = store.replica();
     RecordWalk::new(replica.appended(), replica.extent().file_len_bytes)
-}
-
-/// Bytes at the end of our log that a master sends once more when a connection is made: where its log has
-/// lost its end, and has grown beyond ours since, they differ, as each record has its time. A master asks for
-/// no proof, and official slaves give none: their logs and their master's differ from there on in silence.
-const COMPARED_BYTES: u64 = 64 * 1024;
-
-/// With fewer bytes of a file those of the file before it are compared, too: these hold the time of a record.
-const COMPARED_MIN_BYTES: u64 = 256;
-
-/// A master that has something to send sends some of it within so long: two seconds of its flow control.
-const ENDS_BEFORE_MS: u64 = 2_000;
-
-/// Where the master is to begin, for a log from `start` to `end`. In the last file where that has enough:
-/// the master may have removed the one before it.
-fn compared_from(start: u64, end: u64, file_len_bytes: u64) -> u64 {
-    let in_file = end % file_len_bytes;
-    let from = if in_file < COMPARED_MIN_BYTES {
-        COMPARED_BYTES
-    } else {
-        COMPARED_BYTES.min(in_file)
-    };
-    // To ask for 0 is to ask for the last file, as who holds nothing does.
-    end.saturating_sub(from).max(start).max(1).min(end)
 }
 
 /// What a slave under a controller follows by.
@@ -96,12 +73,7 @@ pub struct Follower<D: Disk, C: Clock> {
     walk: Arc<Mutex<RecordWalk>>,
     /// End of what is held as durably as the settings promise.
     held: u64,
-    /// Where the log ended when the connection was made: below it the master's bytes are compared with ours.
-    compared_to: u64,
-    /// Behind the last byte that has come.
-    came_to: u64,
-    /// Since when the master has sent nothing but that it goes on there, before our log ends.
-    ends_before_since_ms: Option<u64>,
+    comparison: EndComparison,
     cut_at: Option<u64>,
     /// Whether the master is to be asked for all of its log, before the first report.
     asks_early: bool,
@@ -128,9 +100,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             store,
             walk,
             held: 0,
-            compared_to: end,
-            came_to: from,
-            ends_before_since_ms: None,
+            comparison: EndComparison::new(from, end),
             cut_at: None,
             asks_early: false,
         }
@@ -171,9 +141,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
             store,
             held: 0,
             // The epochs are compared.
-            compared_to: 0,
-            came_to: 0,
-            ends_before_since_ms: None,
+            comparison: EndComparison::new(0, 0),
             cut_at: None,
             asks_early: false,
         }
@@ -203,8 +171,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     /// # Blocking
     /// Until `out` has taken a frame of sixteen bytes.
     pub fn due(&mut self, out: &mut impl Write) -> Result<u64, String> {
-        // Logs that differ begin their next record alike, and a report counts for everything below it.
-        let is_compared = self.came_to >= self.compared_to;
+        let is_compared = self.comparison.is_done();
         let (now_ms, held) = (self.now_ms(), if is_compared { self.held } else { 0 });
         let wrote = |written: std::io::Result<()>| written.map_err(|error| error.to_string());
         match &mut self.link {
@@ -246,8 +213,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
     /// # Blocking
     /// As [`mqcore_engine::store::Replica::append`], and for the sync under synchronous flush.
     pub fn came(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let came_to = self.came_to;
-        let now_ms = self.now_ms();
+        let (before, now_ms) = (self.seen(), self.now_ms());
         match &mut self.link {
             Link::Classic(link) => link.read(now_ms),
             Link::AutoSwitch { link, .. } => link.read(now_ms),
@@ -255,7 +221,9 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         let taken = self.take(bytes);
         self.confirm()?;
         taken?;
-        self.look_at_end(came_to)?;
+        let (now, now_ms) = (self.seen(), self.now_ms());
+        let looked = self.comparison.look(before, now, now_ms);
+        looked.map_err(|fault| fault.to_string())?;
         // What is late is not reported: the next bytes wait for it again.
         self.make_durable().map(|_is_in_time| ())
     }
@@ -303,8 +271,7 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         loop {
             match self.next(&mut bytes) {
                 Ok(Some(Followed::Log(Received::Bytes { offset, bytes }))) => {
-                    self.came_to = offset + bytes.len() as u64;
-                    let bytes = self.compare(offset, bytes)?;
+                    let bytes = self.comparison.take(&self.store, offset, bytes)?;
                     if bytes.is_empty() {
                         continue;
                     }
@@ -340,42 +307,16 @@ impl<D: Disk, C: Clock> Follower<D, C> {
         }
     }
 
-    /// Looks whether the master's log ends before ours: then it goes on sending that it goes on there, and
-    /// nothing else, also when a second has new bytes to send.
-    fn look_at_end(&mut self, came_to: u64) -> Result<(), String> {
-        let is_between = self.came_to == came_to && self.announced() == came_to;
-        if !is_between || came_to >= self.compared_to {
-            self.ends_before_since_ms = None;
-            return Ok(());
+    /// What has come by now. Under a controller nobody looks at heartbeats: epochs are compared.
+    fn seen(&self) -> Seen {
+        Seen {
+            came_to: self.comparison.came_to(),
+            announced: self.announced(),
+            heartbeats: match &self.link {
+                Link::Classic(link) => link.heartbeats(),
+                Link::AutoSwitch { .. } => 0,
+            },
         }
-        let now_ms = self.now_ms();
-        let since_ms = *self.ends_before_since_ms.get_or_insert(now_ms);
-        if now_ms.saturating_sub(since_ms) <= ENDS_BEFORE_MS {
-            return Ok(());
-        }
-        let (offset, end) = (came_to, self.compared_to);
-        Err(LinkFault::EndsBefore { offset, end }.to_string())
-    }
-
-    /// Compares what the master sends of what we hold with that; what is behind it.
-    fn compare<'a>(&self, offset: u64, bytes: &'a [u8]) -> Result<&'a [u8], String> {
-        let held = self.compared_to.saturating_sub(offset);
-        let held = usize::try_from(held).unwrap_or(usize::MAX).min(bytes.len());
-        let (mut theirs, behind) = bytes.split_at(held);
-        let mut at = offset;
-        while !theirs.is_empty() {
-            let read = self.store.replica().range(at, theirs.len());
-            let chunk = read.map_err(|error| error.to_string())?;
-            let chunk = chunk.ok_or_else(|| format!("our log has nothing at {at} any more"))?;
-            let ours = chunk.bytes.as_bytes();
-            let (front, rest) = theirs.split_at(ours.len().min(theirs.len()));
-            if front != ours {
-                return Err(LinkFault::OtherBytes { offset: at }.to_string());
-            }
-            at += front.len() as u64;
-            theirs = rest;
-        }
-        Ok(behind)
     }
 
     /// The next of what has come.

@@ -24,7 +24,8 @@
 //! | [`tls`] | certificates and keys become what protects a connection |
 
 pub mod copies;
-pub mod ended;
+pub mod end_comparison;
+mod ended;
 pub mod epochs;
 mod file_hash;
 pub mod filling;

@@ -10,17 +10,18 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mqcore_engine::clock::SystemClock;
+use mqcore_engine::clock::{ManualClock, SystemClock};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::{Standby, WholeRecords};
+use mqcore_engine::store::{OpenHow, Standby, Store, WholeRecords};
 use mqcore_replica::{Header, QuorumRule};
 use mqcore_shipping::{Follower, Master, Shipping, Slave, walk_of};
 
 use pairs::{
-    Dir, HOW, answered, equal_after_each_end, first_end, log_bytes, open, pair, put, until,
+    Dir, HOW, answered, config_of, equal_after_each_end, first_end, log_bytes, open, pair, put,
+    until,
 };
 
 #[test]
@@ -267,6 +268,49 @@ fn a_slave_compares_the_end_of_its_log_when_it_connects() {
     follower.came(&[*last]).unwrap();
     follower.due(&mut reports).unwrap();
     assert_eq!(reports, [begin.to_be_bytes(), end.to_be_bytes()].concat());
+}
+
+#[test]
+fn a_part_of_a_frame_is_not_taken_for_the_end_of_the_masters_log() {
+    let dir = Dir::new("ends-before");
+    let bytes = {
+        let store = open(&dir.0, "ASYNC_FLUSH");
+        let end = put(&store, 100);
+        let bytes = log_bytes(&store, 0, end);
+        store.close().unwrap();
+        bytes
+    };
+    let clock = ManualClock::at(1);
+    let config = config_of(&dir.0, "ASYNC_FLUSH");
+    let copy = Store::open(RealDisk, clock.clone(), config, OpenHow::RefuseDamage);
+    let copy = Arc::new(copy.unwrap());
+    let end = bytes.len() as u64;
+    let offset = end - 64 * 1024;
+    let head = |len_bytes| Header { offset, len_bytes }.to_bytes();
+    let begun = || {
+        let walk = Arc::new(Mutex::new(walk_of(&copy)));
+        let mut follower = Follower::new(Arc::clone(&copy), walk, HOW.timing);
+        follower.begin().unwrap();
+        follower.due(&mut Vec::new()).unwrap();
+        follower
+    };
+    let long = Duration::from_millis(3_000);
+    // Bytes of a header that announces a body, with pauses between.
+    let mut follower = begun();
+    for byte in head(64 * 1024) {
+        follower.came(&[byte]).unwrap();
+        clock.advance(long);
+    }
+    follower.came(&bytes[offset as usize..]).unwrap();
+    let mut reports = Vec::new();
+    follower.due(&mut reports).unwrap();
+    assert_eq!(reports, end.to_be_bytes());
+    // Whole headers that announce none.
+    let mut follower = begun();
+    follower.came(&head(0)).unwrap();
+    clock.advance(long);
+    let why = follower.came(&head(0)).unwrap_err();
+    assert!(why.contains("the master has nothing behind"), "{why}");
 }
 
 #[test]

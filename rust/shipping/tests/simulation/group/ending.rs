@@ -145,8 +145,7 @@ impl World {
         self.trace
             .line(|| format!("a person elects broker {broker}"));
         if self.ledger.copies[broker].agrees < self.ledger.promised_end() {
-            self.count.given_up += 1;
-            self.ledger.give_up(broker);
+            self.give_up_end(broker)?;
         }
         self.give_up_other_epochs(broker);
         self.held(leader, AskedBy::Administrator(id), true)

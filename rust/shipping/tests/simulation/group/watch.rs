@@ -271,10 +271,15 @@ impl World {
                 || !matches!(self.flaw, Some(Flaw::UncleanStays | Flaw::ForgetsLostEnd)),
             "broker {broker} leads with {agrees} of {end} bytes, and {others:?} have all"
         );
-        self.count.given_up += 1;
         self.count.given_up_though_held += u64::from(!others.is_empty());
+        self.give_up_end(broker)
+    }
+
+    /// The end that a broker lacks, which is to lead, is given up.
+    pub(crate) fn give_up_end(&mut self, broker: usize) -> Checked {
+        self.count.given_up += 1;
         self.ledger.give_up(broker);
-        Ok(())
+        self.note_lost_end()
     }
 }
 

@@ -5,6 +5,9 @@
 //! |---|---|
 //! | who leads has no offset behind a promised message that the group has not read | it would never come |
 //! | the group reads every message of the log in the end | nothing is lost |
+//!
+//! Where power loss has taken the end of the log from everybody who is left, a consumer still remembers where it was:
+//! it passes over what is stored at those places next, which no broker can know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +38,8 @@ pub(crate) struct Consumer {
     /// The last offset that the group has committed: it commits no lower one, so that what goes back is the
     /// brokers' doing.
     committed: BTreeMap<i32, i64>,
+    /// Up to where it may have been in a queue when the end of the log was lost.
+    passed: BTreeMap<i32, i64>,
     read: BTreeSet<String>,
     /// Whether everything has healed, and it has begun anew since.
     is_healed: bool,
@@ -46,6 +51,22 @@ pub(crate) enum Consumed {
     Begin { queue_id: i32 },
     Pull { queue_id: i32, from: i64 },
     Commit,
+}
+
+impl Consumer {
+    /// Whether it lacks a message of a queue: it has not read it, and has not passed over its place either.
+    fn lacks(&self, queue_id: i32, queue_offset: i64, name: &str) -> bool {
+        let passed = self.passed.get(&queue_id).copied().unwrap_or(0);
+        queue_offset >= passed && !self.read.contains(name)
+    }
+
+    /// The end of the log is lost, and what is stored there next is something else.
+    pub(crate) fn note_lost_end(&mut self) {
+        for (queue_id, offset) in self.positions.iter().chain(&self.committed) {
+            let passed = self.passed.entry(*queue_id).or_default();
+            *passed = (*passed).max(*offset);
+        }
+    }
 }
 
 impl World {
@@ -200,7 +221,8 @@ impl World {
             let offset = known.get(&record.queue_id).copied().unwrap_or(0);
             if record.topic == TOPIC.as_bytes() && record.queue_offset < offset {
                 let name = name_of(record.body);
-                if !clients.consumer.read.contains(&name) {
+                let consumer = &clients.consumer;
+                if consumer.lacks(record.queue_id, record.queue_offset, &name) {
                     missing.push((record.queue_id, record.queue_offset, name));
                 }
             }
@@ -217,8 +239,17 @@ impl World {
         let Some(clients) = &self.clients else {
             return Vec::new();
         };
-        let read = &clients.consumer.read;
-        names_in(&self.ledger.copies[broker].log, |name| !read.contains(name))
+        let mut missing = Vec::new();
+        let walked = each_record(&self.ledger.copies[broker].log, |record| {
+            let (name, consumer) = (name_of(record.body), &clients.consumer);
+            if record.topic == TOPIC.as_bytes()
+                && consumer.lacks(record.queue_id, record.queue_offset, &name)
+            {
+                missing.push(name);
+            }
+        });
+        missing.extend(walked.err());
+        missing
     }
 
     /// Whether the group has begun anew since everything has healed, and is at the end of the queues.

@@ -23,13 +23,35 @@ pub(crate) struct LeastKept {
 }
 
 impl World {
-    /// Whether no offset of who leads is behind what its log has of the queue.
-    pub(crate) fn check_within_queues(&mut self, broker: usize) -> Checked {
-        let mut ends = BTreeMap::<(String, i32), i64>::new();
-        each_record(&self.ledger.copies[broker].log, |record| {
+    /// Where each queue ends in a log.
+    fn queue_ends(log: &[u8]) -> Checked<BTreeMap<(String, i32), i64>> {
+        let mut ends = BTreeMap::new();
+        each_record(log, |record| {
             let topic = String::from_utf8_lossy(record.topic).into_owned();
             ends.insert((topic, record.queue_id), record.queue_offset + 1);
         })?;
+        Ok(ends)
+    }
+
+    /// The end of the log is lost: offsets behind the queues that are left are taken back, whoever leads, and
+    /// consumers go on at places that had other messages.
+    pub(crate) fn note_lost_end(&mut self) -> Checked {
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
+        clients.consumer.note_lost_end();
+        let ends = Self::queue_ends(&self.ledger.promised)?;
+        for ((key, queue_id), offset) in &mut clients.least_kept.offsets {
+            let topic = key.split_once(SEPARATOR).map_or("", |(topic, _)| topic);
+            let end = ends.get(&(topic.to_owned(), *queue_id));
+            *offset = (*offset).min(end.copied().unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    /// Whether no offset of who leads is behind what its log has of the queue.
+    pub(crate) fn check_within_queues(&mut self, broker: usize) -> Checked {
+        let ends = Self::queue_ends(&self.ledger.copies[broker].log)?;
         let Some(served) = self.served(broker) else {
             return Ok(());
         };
