@@ -3,12 +3,10 @@
 //!
 //! | step | |
 //! |---|---|
-//! | 1 | all fields of the header but `Signature`, by name in the order of UTF-16 code units; of a field that occurs twice the last |
+//! | 1 | all fields of the header but `Signature` (of some clients fewer: [`Key::has_signed`]), by name in the order of UTF-16 code units; of a field that occurs twice the last |
 //! | 2 | their values in UTF-8, without anything between them |
 //! | 3 | the body |
 //! | 4 | HMAC-SHA1 with the secret in UTF-8, in base64 |
-//!
-//! Clients differ in which fields they sign: see [`Key::has_signed`].
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -27,14 +25,13 @@ pub const SIGNATURE: &str = "Signature";
 const UNIQUE_KEY_QUERY: &str = "_UNIQUE_KEY_QUERY";
 /// Put in by a hook of Java's client 5.x behind the one that signs (`DynamicalExtFieldRPCHook`).
 const ZONE_FIELDS: [&str; 2] = ["__ZONE_NAME", "__ZONE_MODE"];
-/// The last version whose client does not sign `_UNIQUE_KEY_QUERY`: V4_9_3.
+/// V4_9_3, the last one whose client does not sign it.
 const LEAVES_OUT_UNIQUE_KEY_UNTIL: i32 = 399;
 /// Bytes of an HMAC-SHA1.
 const DIGEST_LEN: usize = 20;
 /// Characters of them in base64.
 const TEXT_LEN: usize = 28;
-/// Values are put together up to so many bytes before they are hashed: the fields of a usual send. A digest is
-/// fed in large pieces several times as fast as in small ones.
+/// Bytes that are put together before they are hashed: a digest is fed in large pieces several times as fast.
 const GATHERED_MAX: usize = 512;
 
 /// A secret, ready to sign: both pads of the HMAC are hashed already.
