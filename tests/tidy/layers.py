@@ -48,7 +48,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("slaves", "follower", "copies", "filling"),
         ("peer", "refill", "source"),
         ("link", "file_hash", "stream"),
-        ("end_comparison", "ended", "epochs", "tls"),
+        ("background", "end_comparison", "ended", "epochs", "tls"),
     ),
     "consensus": (
         ("raft",),

@@ -19,11 +19,13 @@
 //! | `link` | a master's link in either dialect |
 //! | `file_hash` | the hash of a file |
 //! | [`stream`] | a connection, plain or over TLS |
+//! | `background` | a thread whose work can wait |
 //! | `end_comparison` | whether the end of a slave's log is that of its master's |
 //! | [`ended`] | links that have ended, until they are asked for |
 //! | [`epochs`] | the epochs of a log and the file that keeps them |
 //! | [`tls`] | certificates and keys become what protects a connection |
 
+mod background;
 pub mod copies;
 mod end_comparison;
 pub mod ended;
