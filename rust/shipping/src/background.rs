@@ -1,12 +1,11 @@
 //! A thread whose work can wait: what else the machine does comes first. Knows no work.
 
-/// How far behind others the thread stands (`nice`): beside one that always works it gets a tenth of a
+/// The priority of the thread (`nice`): beside one that always works it gets a tenth of a
 /// processor, and all of one that is idle.
 const NICE: i32 = 10;
 
-/// Puts the calling thread behind others, where it does not stand there yet. Where the system refuses it goes on as
-/// it is.
-pub(crate) fn stand_behind() {
+/// Lets others go before the calling thread. Where the system refuses it goes on as it is.
+pub(crate) fn give_way() {
     // On Linux the priority is that of a thread; `None` names the calling one.
     let is_before = rustix::process::getpriority_process(None).is_ok_and(|nice| nice < NICE);
     if is_before {
@@ -19,10 +18,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_thread_alone_stands_behind() {
+    fn the_thread_alone_gives_way() {
         let before = rustix::process::getpriority_process(None).unwrap();
         let moved = std::thread::spawn(|| {
-            stand_behind();
+            give_way();
             rustix::process::getpriority_process(None).unwrap()
         });
         assert_eq!(moved.join().unwrap(), before.max(NICE));

@@ -13,7 +13,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::store::Store;
 use mqcore_replica::refill::GREETING;
 
-use crate::background::stand_behind;
+use crate::background::give_way;
 use crate::epochs::Epochs;
 use crate::source::{RefillPace, Source};
 use crate::stream::Stream;
@@ -115,7 +115,7 @@ impl<D: Disk, C: Clock> Copies<D, C> {
         let spawned = std::thread::Builder::new()
             .name("mq-refill".to_owned())
             .spawn(move || {
-                stand_behind();
+                give_way();
                 // Whoever it is sees why by the end of its connection.
                 if counted.write_all(&GREETING).is_ok() {
                     let _why = source.serve(&mut counted, || is_stopping.load(Ordering::Acquire));

@@ -14,7 +14,7 @@ use mqcore_engine::error::{Error, Result};
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::Store;
 
-use crate::background::stand_behind;
+use crate::background::give_way;
 use crate::ended::EndedLinks;
 use crate::epochs::Epochs;
 use crate::refill::{Refill, RefillProgress};
@@ -84,7 +84,7 @@ impl<D: Disk, C: Clock> Filling<D, C> {
         let spawned = std::thread::Builder::new()
             .name("mq-fill".to_owned())
             .spawn(move || {
-                stand_behind();
+                give_way();
                 let shaken = stream.shake_hands();
                 let ran = shaken
                     .and_then(|()| refill.run(&mut stream, || is_stopping.load(Ordering::Acquire)));
