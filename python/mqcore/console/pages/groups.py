@@ -1,5 +1,6 @@
 """Consumer groups: the list, and one group with its progress, members and settings."""
 
+import asyncio
 from typing import Any, Final
 
 from mqcore.admin import GroupConnections, GroupProgress
@@ -37,8 +38,11 @@ def lag_of(progress: GroupProgress | None) -> int | None:
 async def groups(asked: Asked) -> View:
     """Returns the list of groups: lag of all, members of the shown ones alone."""
     asks, query = asked.questions, asked.query
-    configs, progress = await asks.groups(), await asks.progress()
-    dead = {name.removeprefix(DLQ_PREFIX) for name in await asks.topics() if DLQ_PREFIX in name}
+    # What the others ask for first.
+    await asks.cluster()
+    configs, progress, topics = await asyncio.gather(
+        asks.groups(), asks.progress(), asks.topic_names()
+    )
     rows = []
     for name in sorted({*configs, *progress}):
         known = progress.get(name)
@@ -60,7 +64,7 @@ async def groups(asked: Asked) -> View:
                 "is_frozen": any(
                     not each.is_consume_enabled for each in configs.get(name, {}).values()
                 ),
-                "has_dead_letters": name in dead,
+                "has_dead_letters": f"{DLQ_PREFIX}{name}" in topics,
                 "members": None,
                 "model": "",
                 "is_divided": False,
@@ -148,7 +152,7 @@ async def group(asked: Asked) -> View:
         "configs": [
             {"broker": broker, **each.to_json()} for broker, each in sorted(configs.items())
         ],
-        "has_dead_letters": f"{DLQ_PREFIX}{name}" in await asks.topics(),
+        "has_dead_letters": f"{DLQ_PREFIX}{name}" in await asks.topic_names(),
         "topic": asked.query.get("topic", ""),
     }
     return View("group.html", f"Group {name}", data)

@@ -40,8 +40,7 @@ async def messages(asked: Asked) -> View:
         "cut": "",
         "next": "",
     }
-    names = {name: name for name in await asks.topics()}
-    data["topics"] = sorted(names)[:1_000]
+    data["topics"] = sorted(await asks.topic_names())[:1_000]
     if not any(query.get(name) for name in ("id", "key", "offset", "time")):
         return View("messages.html", "Messages", data)
     found = await asks.ask("brokers", f"messages by {way}", lambda: _search(asked, way, data))

@@ -57,7 +57,7 @@ async def overview(asked: Asked) -> View:
     ]
     groups.sort(key=lambda row: -row["lag"])
     await _measure(asked, groups[:_SHOWN_MAX], progress)
-    letters = [name for name in await asks.topics() if name.startswith(DLQ_PREFIX)]
+    letters = [name for name in await asks.topic_names() if name.startswith(DLQ_PREFIX)]
     findings = history.findings
     data = {
         "brokers": len(brokers),
