@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import threading
+from collections import deque
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +23,9 @@ STOP_TIMEOUT_S = 60.0
 OUTPUT_FILE = "output.txt"
 # Linux gives outgoing connections ports from 32768 on; below 10000 are well-known servers.
 _PORTS = (12_000, 32_000)
+# Descriptors that mark ports which were given away lately: of more programs than one test has.
+_MARKS_MAX = 3 * 32
+_marks: deque[int] = deque()
 
 
 class StartError(OfficialError):
@@ -47,19 +52,43 @@ def free_port() -> int:
     """Returns a port p such that p-2 (fast remoting), p and p+1 (replication) are free now.
 
     It is below those that outgoing connections are given, so that nobody takes it while a
-    program is restarted.
+    program is restarted; and nobody else gets it here, or in another process of the tests, before
+    the program has it.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
-        try:
-            with (
-                socket.create_server(("", port - 2)),
-                socket.create_server(("", port)),
-                socket.create_server(("", port + 1)),
-            ):
-                return port
-        except OSError:
-            continue
+        wanted = (port - 2, port, port + 1)
+        with ExitStack() as taken:
+            try:
+                marks = [taken.enter_context(_mark(each)) for each in wanted]
+                for each in wanted:
+                    taken.enter_context(socket.create_server(("", each)))
+            except OSError:
+                continue
+            _keep(marks)
+            return port
+
+
+def _keep(marks: list[socket.socket]) -> None:
+    """Keeps marks beyond their sockets; the oldest go."""
+    _marks.extend(os.dup(mark.fileno()) for mark in marks)
+    while len(_marks) > _MARKS_MAX:
+        os.close(_marks.popleft())
+
+
+def _mark(port: int) -> socket.socket:
+    """Marks a port as given away: by a name that the kernel knows as long as a socket has it.
+
+    Raises:
+        OSError: Somebody has it.
+    """
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0mqcore-test-port-{port}")
+    except OSError:
+        mark.close()
+        raise
+    return mark
 
 
 def write_log_settings(scratch: Path) -> None:
