@@ -1,6 +1,7 @@
 """What comes later: delay levels, timed and half messages; taken back, or asked about again."""
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
 from mqcore.client.recall import RecallHandle
 from mqcore.console import formats
@@ -21,6 +22,9 @@ from mqcore.native import Message
 
 __all__ = ["CHANGES", "later"]
 
+# Brokers with topics that they have.
+Having: TypeAlias = frozenset[tuple[str, str]]
+
 # Of timed messages and of given-up ones so many of the newest are read of each broker.
 _READ_MAX: Final = 96
 _PULL_MAX: Final = 32
@@ -38,7 +42,7 @@ async def later(asked: Asked) -> View:
     """Returns what waits on each broker."""
     asks, admin = asked.questions, asked.questions.admin
     at = await asks.deciders()
-    topics = await asks.topics()
+    having = await _having(asked, at)
     configs = await asks.each(at, "settings", lambda name: admin.brokers.config(at[name]))
     have_timers = {
         name: address
@@ -48,7 +52,7 @@ async def later(asked: Asked) -> View:
     timers = await asks.each(have_timers, "timers", lambda name: admin.brokers.timers(at[name]))
     rows = []
     for broker, address in at.items():
-        levels = await _levels(asked, broker, address, configs.get(broker, {}), topics)
+        levels = await _levels(asked, broker, address, configs.get(broker, {}), having)
         rows.append(
             {
                 "broker": broker,
@@ -58,19 +62,29 @@ async def later(asked: Asked) -> View:
                 "timers": sorted(
                     (timers.get(broker) or {}).items(), key=lambda row: (-row[1], row[0])
                 )[:100],
-                "half": await _half(asked, broker, address, topics),
+                "half": await _half(asked, broker, address, having),
                 "coming": await _coming(asked, broker, address) if broker in have_timers else [],
-                "given_up": await _given_up(asked, broker, address, topics),
+                "given_up": await _given_up(asked, broker, address, having),
             }
         )
     return View("later.html", "Later", {"brokers": rows})
 
 
+async def _having(asked: Asked, at: Mapping[str, str]) -> Having:
+    """Returns the topics of what waits that brokers have."""
+    asks, topics = asked.questions, (SCHEDULE_TOPIC, HALF_TOPIC, CHECK_MAX_TIME_TOPIC)
+    wanted = {(broker, topic): at[broker] for broker in at for topic in topics}
+    found = await asks.each(
+        wanted, "topics", lambda key: asks.admin.topics.config_at(wanted[key], key[1])
+    )
+    return frozenset(found)
+
+
 async def _levels(
-    asked: Asked, broker: str, address: str, config: dict[str, str], topics: Any
+    asked: Asked, broker: str, address: str, config: dict[str, str], having: Having
 ) -> list[dict[str, Any]]:
     """Returns how many messages wait in each delay level, and when the last one came."""
-    if broker not in topics.get(SCHEDULE_TOPIC, {}):
+    if (broker, SCHEDULE_TOPIC) not in having:
         return []
     asks = asked.questions
     stats = await asks.ask(
@@ -98,9 +112,9 @@ async def _levels(
     return rows
 
 
-async def _half(asked: Asked, broker: str, address: str, topics: Any) -> dict[str, Any] | None:
+async def _half(asked: Asked, broker: str, address: str, having: Having) -> dict[str, Any] | None:
     """Returns the half messages of a broker: those that its check has not passed yet."""
-    if broker not in topics.get(HALF_TOPIC, {}):
+    if (broker, HALF_TOPIC) not in having:
         return None
     asks, admin = asked.questions, asked.questions.admin
     stats = await asks.ask(
@@ -109,17 +123,16 @@ async def _half(asked: Asked, broker: str, address: str, topics: Any) -> dict[st
     ends = await asks.ask(
         address, "ends of transactions", lambda: admin.topics.stats_at(address, OP_HALF_TOPIC)
     )
-    progress = (await asks.progress()).get(TRANSACTION_GROUP)
-    rows = progress.queues if progress else ()
+    progress = await asks.ask(
+        address,
+        "checks of transactions",
+        lambda: admin.groups.progress_at(address, TRANSACTION_GROUP, HALF_TOPIC),
+    )
     return {
         "stored": sum(row.max_offset for row in stats.queues) if stats else None,
         "last_ms": max((row.last_update_ms for row in stats.queues), default=0) if stats else None,
         "ends": sum(row.max_offset for row in ends.queues) if ends else None,
-        "unchecked": sum(
-            row.lag
-            for row in rows
-            if (row.queue.topic, row.queue.broker_name) == (HALF_TOPIC, broker)
-        ),
+        "unchecked": progress.lag if progress else None,
     }
 
 
@@ -168,9 +181,11 @@ async def _coming(asked: Asked, broker: str, address: str) -> list[dict[str, Any
     return sorted(rows, key=lambda row: row["due_ms"])[:_SHOWN_MAX]
 
 
-async def _given_up(asked: Asked, broker: str, address: str, topics: Any) -> list[dict[str, Any]]:
+async def _given_up(
+    asked: Asked, broker: str, address: str, having: Having
+) -> list[dict[str, Any]]:
     """Returns the newest half messages that nobody ended and that are not asked about any more."""
-    if broker not in topics.get(CHECK_MAX_TIME_TOPIC, {}):
+    if (broker, CHECK_MAX_TIME_TOPIC) not in having:
         return []
     return [
         {
