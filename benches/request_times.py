@@ -35,6 +35,8 @@ CONFIG = {
     "brokerIP1": "127.0.0.1",
     "mappedFileSizeCommitLog": 256 << 20,
     "fileReservedTime": 1,
+    # One port less that somebody else may have.
+    "haListenEnable": "false",
 }
 # A log that fills the disk would be measured instead: old files go while it runs.
 DISK_SHARE_MAX = 80
