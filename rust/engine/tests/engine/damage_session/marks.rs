@@ -7,7 +7,7 @@ use mqcore_engine::clock::ManualClock;
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::disk::{Disk, DiskFile, Open};
 use mqcore_engine::error::Error;
-use mqcore_engine::store::{OpenHow, Store};
+use mqcore_engine::store::{OpenHow, Store, WholeRecords};
 use mqcore_record::{Host, Message};
 
 use super::*;
@@ -241,6 +241,47 @@ fn zeros_that_a_client_sent_are_no_torn_text_once_they_were_durable() {
     let store = open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
     assert_eq!(store.report().records, 5);
     assert!(!store.report().cut.is_loss());
+}
+
+#[test]
+fn what_a_slave_lacks_of_its_last_record_is_missed_where_the_rest_was_durable() {
+    let (source, _) = stored(Left::Noted, 0, 300, &[]);
+    let store = open_with(&source, OpenHow::RefuseDamage, &[]).unwrap();
+    let host = Host::V4 {
+        address: [127, 0, 0, 1],
+        port: 10911,
+    };
+    let mut offsets = Vec::new();
+    for _ in 0..5 {
+        let message = Message {
+            born_timestamp_ms: 1,
+            properties: b"NAME\x01a value of some length, so that it can lose its end",
+            ..Message::of("T", 0, b"body", host)
+        };
+        offsets.push(store.writer().append(&message).unwrap().physical_offset);
+    }
+    let (last, end) = (offsets[4], store.replica().appended());
+    let log = source.read(Path::new(LOG)).unwrap();
+    for lacking in 1..50 {
+        let (disk, _) = stored(Left::Noted, 0, 300, &[]);
+        let copy = open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
+        let came = &log[..(end - lacking) as usize];
+        let whole = WholeRecords {
+            end: last,
+            store_ms: Some(1_000_000_000),
+        };
+        copy.replica().append(0, &[came], whole).unwrap();
+        copy.durability().flush().unwrap();
+        copy.checkpoints().note_durable().unwrap();
+        copy.abandon();
+        disk.set_boot_id(Some(2));
+        let copy = open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
+        assert_eq!(
+            copy.replica().appended(),
+            last,
+            "{lacking} bytes are lacking"
+        );
+    }
 }
 
 #[test]
