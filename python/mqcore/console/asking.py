@@ -209,20 +209,23 @@ class Questions:
         addresses: Mapping[_Key, str],
         what: str,
         make: Callable[[_Key], Awaitable[_Result]],
+        *,
+        unknown: ResponseCode = ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
     ) -> dict[_Key, _Result | None]:
-        """Asks for several things that some releases do not know: None of those, without a fault.
+        """Asks for several things that some servers do not know: None of those, without a fault.
 
         Args:
             addresses: The server of each.
             what: What is asked for, in words.
             make: Begins the question for one.
+            unknown: With what a server answers that does not know it.
         """
 
         async def known(key: _Key) -> tuple[_Result | None]:
             try:
                 return (await make(key),)
             except ResponseError as error:
-                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                if error.code != unknown:
                     raise
             return (None,)
 

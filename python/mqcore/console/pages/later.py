@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from mqcore.admin import TopicStats
 from mqcore.client.recall import RecallHandle
 from mqcore.console import formats
 from mqcore.console.bodies import summary
@@ -19,11 +20,12 @@ from mqcore.model.topics import (
     TIMER_TOPIC,
 )
 from mqcore.native import Message
+from mqcore.remoting import ResponseCode
 
 __all__ = ["CHANGES", "later"]
 
-# Brokers with topics that they have.
-Having: TypeAlias = frozenset[tuple[str, str]]
+# By broker and topic; None where the broker has no such topic, nothing where it did not answer.
+Waiting: TypeAlias = dict[tuple[str, str], TopicStats | None]
 
 # Of timed messages and of given-up ones so many of the newest are read of each broker.
 _READ_MAX: Final = 96
@@ -42,7 +44,7 @@ async def later(asked: Asked) -> View:
     """Returns what waits on each broker."""
     asks, admin = asked.questions, asked.questions.admin
     at = await asks.deciders()
-    having = await _having(asked, at)
+    waiting = await _waiting(asked, at)
     configs = await asks.each(at, "settings", lambda name: admin.brokers.config(at[name]))
     have_timers = {
         name: address
@@ -52,7 +54,7 @@ async def later(asked: Asked) -> View:
     timers = await asks.each(have_timers, "timers", lambda name: admin.brokers.timers(at[name]))
     rows = []
     for broker, address in at.items():
-        levels = await _levels(asked, broker, address, configs.get(broker, {}), having)
+        levels = await _levels(asked, broker, address, configs.get(broker, {}), waiting)
         rows.append(
             {
                 "broker": broker,
@@ -62,40 +64,40 @@ async def later(asked: Asked) -> View:
                 "timers": sorted(
                     (timers.get(broker) or {}).items(), key=lambda row: (-row[1], row[0])
                 )[:100],
-                "half": await _half(asked, broker, address, having),
+                "half": await _half(asked, broker, address, waiting),
                 "coming": await _coming(asked, broker, address) if broker in have_timers else [],
-                "given_up": await _given_up(asked, broker, address, having),
+                "given_up": await _given_up(asked, broker, address, waiting),
             }
         )
     return View("later.html", "Later", {"brokers": rows})
 
 
-async def _having(asked: Asked, at: Mapping[str, str]) -> Having:
-    """Returns the topics of what waits that brokers have."""
+async def _waiting(asked: Asked, at: Mapping[str, str]) -> Waiting:
+    """Returns how full the topics of what waits are on each broker."""
     asks, topics = asked.questions, (SCHEDULE_TOPIC, HALF_TOPIC, CHECK_MAX_TIME_TOPIC)
     wanted = {(broker, topic): at[broker] for broker in at for topic in topics}
-    found = await asks.each(
-        wanted, "topics", lambda key: asks.admin.topics.config_at(wanted[key], key[1])
+    return await asks.each_if_known(
+        wanted,
+        "what waits",
+        lambda key: asks.admin.topics.stats_at(wanted[key], key[1]),
+        unknown=ResponseCode.TOPIC_NOT_EXIST,
     )
-    return frozenset(found)
 
 
 async def _levels(
-    asked: Asked, broker: str, address: str, config: dict[str, str], having: Having
+    asked: Asked, broker: str, address: str, config: dict[str, str], waiting: Waiting
 ) -> list[dict[str, Any]]:
     """Returns how many messages wait in each delay level, and when the last one came."""
-    if (broker, SCHEDULE_TOPIC) not in having:
+    stats = waiting.get((broker, SCHEDULE_TOPIC))
+    if stats is None:
         return []
     asks = asked.questions
-    stats = await asks.ask(
-        address, "delay levels", lambda: asks.admin.topics.stats_at(address, SCHEDULE_TOPIC)
-    )
     offsets = await asks.ask(
         address, "delivered delays", lambda: asks.admin.brokers.delay_offsets(address)
     )
     names = config.get("messageDelayLevel", _LEVELS).split()
     rows = []
-    for row in stats.queues if stats else ():
+    for row in stats.queues:
         level = row.queue.queue_id
         if row.max_offset:
             rows.append(
@@ -112,14 +114,12 @@ async def _levels(
     return rows
 
 
-async def _half(asked: Asked, broker: str, address: str, having: Having) -> dict[str, Any] | None:
+async def _half(asked: Asked, broker: str, address: str, waiting: Waiting) -> dict[str, Any] | None:
     """Returns the half messages of a broker: those that its check has not passed yet."""
-    if (broker, HALF_TOPIC) not in having:
+    stats = waiting.get((broker, HALF_TOPIC))
+    if stats is None:
         return None
     asks, admin = asked.questions, asked.questions.admin
-    stats = await asks.ask(
-        address, "half messages", lambda: admin.topics.stats_at(address, HALF_TOPIC)
-    )
     ends = await asks.ask(
         address, "ends of transactions", lambda: admin.topics.stats_at(address, OP_HALF_TOPIC)
     )
@@ -129,22 +129,21 @@ async def _half(asked: Asked, broker: str, address: str, having: Having) -> dict
         lambda: admin.groups.progress_at(address, TRANSACTION_GROUP, HALF_TOPIC),
     )
     return {
-        "stored": sum(row.max_offset for row in stats.queues) if stats else None,
-        "last_ms": max((row.last_update_ms for row in stats.queues), default=0) if stats else None,
+        "stored": sum(row.max_offset for row in stats.queues),
+        "last_ms": max((row.last_update_ms for row in stats.queues), default=0),
         "ends": sum(row.max_offset for row in ends.queues) if ends else None,
         "unchecked": progress.lag if progress else None,
     }
 
 
-async def _newest(asked: Asked, address: str, broker: str, topic: str) -> list[Message]:
+async def _newest(asked: Asked, address: str, broker: str, stats: TopicStats) -> list[Message]:
     """Returns the newest messages of a topic on a broker, the newest first."""
     asks, admin = asked.questions, asked.questions.admin
-    stats = await asks.ask(address, topic, lambda: admin.topics.stats_at(address, topic))
     begins = {
-        MessageQueue(topic, broker, row.queue.queue_id): max(
+        MessageQueue(stats.topic, broker, row.queue.queue_id): max(
             row.min_offset, row.max_offset - _READ_MAX
         )
-        for row in (stats.queues if stats else ())
+        for row in stats.queues
         if row.count
     }
 
@@ -158,14 +157,18 @@ async def _newest(asked: Asked, address: str, broker: str, topic: str) -> list[M
             found += part
         return found
 
-    parts = await asks.each(dict.fromkeys(begins, address), f"messages of {topic}", read)
+    parts = await asks.each(dict.fromkeys(begins, address), f"messages of {stats.topic}", read)
     rows = [each for part in parts.values() for each in part]
     return sorted(rows, key=lambda each: -each.store_timestamp_ms)
 
 
 async def _coming(asked: Asked, broker: str, address: str) -> list[dict[str, Any]]:
     """Returns timed messages among the newest that are not due yet, the next one first."""
-    rows, newest = [], await _newest(asked, address, broker, TIMER_TOPIC)
+    asks = asked.questions
+    stats = await asks.ask(
+        address, TIMER_TOPIC, lambda: asks.admin.topics.stats_at(address, TIMER_TOPIC)
+    )
+    rows, newest = [], await _newest(asked, address, broker, stats) if stats else []
     recalled = {each.properties.get(_RECALLS, "") for each in newest}
     for each in newest:
         due = each.properties.get(_DUE, "")
@@ -182,10 +185,11 @@ async def _coming(asked: Asked, broker: str, address: str) -> list[dict[str, Any
 
 
 async def _given_up(
-    asked: Asked, broker: str, address: str, having: Having
+    asked: Asked, broker: str, address: str, waiting: Waiting
 ) -> list[dict[str, Any]]:
     """Returns the newest half messages that nobody ended and that are not asked about any more."""
-    if (broker, CHECK_MAX_TIME_TOPIC) not in having:
+    stats = waiting.get((broker, CHECK_MAX_TIME_TOPIC))
+    if stats is None:
         return []
     return [
         {
@@ -193,7 +197,7 @@ async def _given_up(
             "topic": each.properties.get(_REAL_TOPIC, ""),
             "producer": each.properties.get(_PRODUCER, ""),
         }
-        for each in (await _newest(asked, address, broker, CHECK_MAX_TIME_TOPIC))[:_SHOWN_MAX]
+        for each in (await _newest(asked, address, broker, stats))[:_SHOWN_MAX]
     ]
 
 

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mqcore_fast_path::codes;
-use mqcore_record::{Found, head};
+use mqcore_record::{Found, RecordView, head};
 use mqcore_wire::Command;
 
 use super::producing::each_record;
@@ -239,17 +239,10 @@ impl World {
         let Some(clients) = &self.clients else {
             return Vec::new();
         };
-        let mut missing = Vec::new();
-        let walked = each_record(&self.ledger.copies[broker].log, |record| {
-            let (name, consumer) = (name_of(record.body), &clients.consumer);
-            if record.topic == TOPIC.as_bytes()
-                && consumer.lacks(record.queue_id, record.queue_offset, &name)
-            {
-                missing.push(name);
-            }
-        });
-        missing.extend(walked.err());
-        missing
+        names_in(&self.ledger.copies[broker].log, |record, name| {
+            let consumer = &clients.consumer;
+            consumer.lacks(record.queue_id, record.queue_offset, name)
+        })
     }
 
     /// Whether the group has begun anew since everything has healed, and is at the end of the queues.
@@ -272,17 +265,15 @@ impl World {
 }
 
 /// Names of messages of the topic that are wanted, in a whole log.
-pub(crate) fn names_in(log: &[u8], wants: impl Fn(&String) -> bool) -> Vec<String> {
+pub(crate) fn names_in(log: &[u8], wants: impl Fn(&RecordView<'_>, &str) -> bool) -> Vec<String> {
     let mut names = Vec::new();
     let walked = each_record(log, |record| {
-        if record.topic == TOPIC.as_bytes() {
-            names.push(name_of(record.body));
+        let name = name_of(record.body);
+        if record.topic == TOPIC.as_bytes() && wants(record, &name) {
+            names.push(name);
         }
     });
-    if let Err(why) = walked {
-        names.push(why);
-    }
-    names.retain(wants);
+    names.extend(walked.err());
     names
 }
 

@@ -298,7 +298,9 @@ impl World {
             return Vec::new();
         };
         let known = &clients.popper.known;
-        let is_open = |name: &String| known.get(name).is_none_or(|known| !known.is_acknowledged);
+        let is_open = |_: &RecordView<'_>, name: &str| {
+            known.get(name).is_none_or(|known| !known.is_acknowledged)
+        };
         names_in(&self.ledger.copies[broker].log, is_open)
     }
 
