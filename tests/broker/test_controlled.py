@@ -394,7 +394,7 @@ def test_what_is_delivered_is_written_down_once_nobody_cuts_it_off_the_log(tmp_p
             await them.kill(2)
             await until(lambda: state.delays.offset(1) == 1)
             await until(lambda: state.timers is not None and state.timers.progress().delivered == 1)
-            await files.save_delays()
+            await files.delays.save()
             files.timers.moved()
             await files.timers.save()
             config = tmp_path / "store1" / "config"

@@ -7,7 +7,7 @@ import pytest
 from broker.test_controlled import _high
 from broker.test_hand_over import a_pair, hand_over, until_over
 from loops import run_on, until
-from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.consumer_offset_file import ConsumerOffsetFile
 from mqcore.remoting import RequestCode, expect
 
 
@@ -32,14 +32,14 @@ def test_offsets_that_rest_on_what_may_be_cut_go_back_to_the_file(
             offsets = them.brokers[1].state.fast_path.offsets
             await until(lambda: offsets.find("p", "T", 0) == 3)
             # The slave has the check point: what rests on it stays.
-            await persistence.take_offsets_back()
+            await persistence.offsets.take_back()
             assert offsets.find("p", "T", 0) == 3
             await them.send(1, 2, 3)
             await until(lambda: _high(them, 1) == 5)
             expect(await live.call(RequestCode.POP_MESSAGE, _pop("p")), "member")
             await until(lambda: offsets.find("p", "T", 0) == 5)
-            monkeypatch.setattr("mqcore.broker.config_persistence.is_settled", unsettled)
-            await persistence.take_offsets_back()
+            monkeypatch.setattr("mqcore.broker.consumer_offset_file.is_settled", unsettled)
+            await persistence.offsets.take_back()
             assert offsets.find("p", "T", 0) == 3
 
     run_on("asyncio", run())
@@ -48,14 +48,14 @@ def test_offsets_that_rest_on_what_may_be_cut_go_back_to_the_file(
 def test_who_hands_its_role_over_takes_offsets_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[ConfigPersistence] = []
-    take_back = ConfigPersistence.take_offsets_back
+    taken: list[ConsumerOffsetFile] = []
+    take_back = ConsumerOffsetFile.take_back
 
-    async def noted(persistence: ConfigPersistence) -> None:
-        taken.append(persistence)
-        await take_back(persistence)
+    async def noted(file: ConsumerOffsetFile) -> None:
+        taken.append(file)
+        await take_back(file)
 
-    monkeypatch.setattr(ConfigPersistence, "take_offsets_back", noted)
+    monkeypatch.setattr(ConsumerOffsetFile, "take_back", noted)
 
     async def run() -> None:
         async with a_pair(tmp_path) as them:
@@ -65,7 +65,7 @@ def test_who_hands_its_role_over_takes_offsets_back(
             expect(await hand_over(them, 1), "member")
             assert (await until_over(them, 1))["phase"] == "done"
             await them.until_slave(1)
-            assert taken == [them.brokers[1].broker.hand_over_parts.persistence]
+            assert taken == [them.brokers[1].broker.hand_over_parts.persistence.offsets]
             # All is confirmed: nothing goes back.
             assert them.brokers[1].state.fast_path.offsets.find("g", "T", 0) == 2
 

@@ -319,6 +319,9 @@ class Positions:
     def positions(self) -> "Positions":
         return self
 
+    def epoch_before(self, _offset: int) -> int:
+        return 1
+
 
 @on_loop
 async def test_offsets_of_groups_that_pop_wait_for_their_check_points(tmp_path: Path) -> None:
@@ -335,10 +338,10 @@ async def test_offsets_of_groups_that_pop_wait_for_their_check_points(tmp_path: 
         end = state.store.stats().appended
         log = Positions(end, confirmed=end - 1)
         state.replicas.epochs = cast("Any", log)
-        await persistence.save_offsets()
+        await persistence.offsets.save()
         assert not is_written()
         log.confirmed = end
-        await persistence.save_offsets()
+        await persistence.offsets.save()
         assert is_written()
         state.replicas.epochs = None
 

@@ -204,14 +204,14 @@ def test_deliveries_of_a_master_are_written_once_the_log_is_durable(tmp_path: Pa
             assert before.flushed < before.appended
             text, path = b'{"offsetTable":{1:1}}', tmp_path / "b" / "config" / "delayOffset.json"
             flushed_at_write: list[int] = []
-            write = persistence._delays._file.save
+            write = persistence.delays.table._file.save
 
             def save(content: bytes) -> None:
                 flushed_at_write.append(state.store.stats().flushed)
                 write(content)
 
-            cast("Any", persistence._delays._file).save = save
-            await persistence.follow_delays(text)
+            cast("Any", persistence.delays.table._file).save = save
+            await persistence.delays.follow(text, None)
             assert flushed_at_write[0] >= before.appended
             assert StateFile(path).load(lambda content: _is_delivered(content, {1: 1}))
 

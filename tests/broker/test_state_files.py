@@ -7,11 +7,12 @@ import pytest
 from golden_stores import V49_CLEAN, V53_CLEAN, V55_CLEAN, GoldenStore
 from live_broker import live
 from loops import run_on
-from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets, split_key
+from mqcore.broker.consumer_offsets import beyond_end, offsets_json, parse_offsets, split_key
 from mqcore.broker.delays import DEFAULT_LEVELS, DelayTable, parse_levels
 from mqcore.broker.groups import GroupTable
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.errors import BadJsonError, StateFileError
+from mqcore.model.relaxed_json import compact
 from mqcore.model.versions import DataVersion
 from mqcore.native import OffsetRange
 from mqcore.remoting import RequestCode
@@ -57,7 +58,7 @@ def test_official_offsets_load(config_dir: Path) -> None:
     table = parse_offsets((config_dir / "consumerOffset.json").read_bytes())
     assert table["%RETRY%CG_retry@CG_retry"] == {0: 10}
     assert table["GoldenPlain@CG_push"][0] == 600
-    assert parse_offsets(offsets_text(table, DataVersion(1, 2))) == table
+    assert parse_offsets(compact(offsets_json(table, DataVersion(1, 2)))) == table
 
 
 def test_official_delay_offsets_load(config_dir: Path) -> None:

@@ -257,8 +257,8 @@ class Workload:
     async def ask_to_save(self) -> None:
         """Has offsets and delays written, as a broker does every few seconds."""
         persistence = self._running.broker._opened_persistence()
-        await persistence.save_offsets()
-        await persistence.save_delays()
+        await persistence.offsets.save()
+        await persistence.delays.save()
         await persistence.timers.save()
         await persistence.save_counts()
 

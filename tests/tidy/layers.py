@@ -56,7 +56,7 @@ MODULES: Final[dict[str, Layers]] = {
     ),
     "replica": (
         ("master", "slave", "auto_master", "auto_slave", "controller", "walk", "refill"),
-        ("course", "intake", "auto_switch"),
+        ("course", "intake", "auto_switch", "log_end"),
         ("flow", "stream", "quorum", "members", "epochs"),
         ("fault",),
     ),

@@ -10,17 +10,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
 from mqcore.broker import policy
-from mqcore.broker.consumer_offsets import (
-    NO_OFFSETS,
-    OffsetTable,
-    clip,
-    offsets_text,
-    own_of,
-    parse_offsets,
-)
+from mqcore.broker.consumer_offset_file import ConsumerOffsetFile
+from mqcore.broker.delay_file import DelayFile
 from mqcore.broker.lost_topics import lost_topics, named
 from mqcore.broker.pop_orders import orders_text, parse_orders
-from mqcore.broker.settled import is_settled, log_end
 from mqcore.broker.state import BrokerState
 from mqcore.broker.table_followers import GROUPS, MODES, TOPICS, TableFollowers
 from mqcore.broker.timer_files import TimerFiles
@@ -40,6 +33,8 @@ class ConfigPersistence:
     """Writes the tables of one broker, and passes their changes on.
 
     Attributes:
+        offsets: The file of the offsets of groups.
+        delays: The file of how far delayed messages were delivered.
         timers: The files of the timers.
         followers: The slaves that are notified of changes.
     """
@@ -62,24 +57,8 @@ class ConfigPersistence:
         self._modes = self._table(
             "messageRequestMode.json", load=state.modes.load, snapshot=state.modes.text
         )
-        self._offsets = self._table(
-            "consumerOffset.json",
-            load=self._take_offsets,
-            snapshot=self._offsets_snapshot,
-            version=lambda: (fast_path.offsets.changes, self._own_left),
-        )
-        self._pop_records_synced = 0
-        # Offsets of the broker's own groups that may be written, and how often others were left.
-        self._own_settled: OffsetTable = {}
-        self._own_left = 0
-        self._delays = self._table(
-            "delayOffset.json",
-            load=state.delays.load,
-            snapshot=self._delays_snapshot,
-            version=lambda: self._delays_settled[0],
-        )
-        # What of the delays may be written: how often they had changed, and the content.
-        self._delays_settled = (state.delays.changes, state.delays.text())
+        self.offsets = ConsumerOffsetFile(state)
+        self.delays = DelayFile(state)
         self._filters = self._table(
             "consumerFilter.json",
             load=self._take_filters,
@@ -127,19 +106,15 @@ class ConfigPersistence:
         state.access.load()
         if not self._topics.load():
             self._report_lost_topics()
-        tables = (self._static, self._groups, self._offsets, self._delays, self._modes)
-        for table in (*tables, self._filters):
+        tables = (self._static, self._groups, self.offsets.table, self._modes, self._filters)
+        for table in tables:
             table.load()
+        self.delays.load()
         self._counts.load()
         state.fast_path.half_messages.load(self._counts_table.waiting)
         self._orders.load()
         self._orders.note_saved()
         self._counts.note_saved()
-        queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
-        state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
-        for level in state.delays.levels:
-            state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
-        self._note_delays()
         policy.fill(state)
 
     def _report_lost_topics(self) -> None:
@@ -258,20 +233,6 @@ class ConfigPersistence:
         if changed:
             await self.groups_changed(changed)
 
-    async def follow_delays(self, text: bytes) -> None:
-        """Takes how far a master has delivered delayed messages: table and file.
-
-        Raises:
-            BadJsonError: It cannot be read; nothing was taken.
-            StoreError: The log or the file cannot be written.
-        """
-        before = self._state.delays.offsets
-        self._state.delays.follow(text)
-        if self._state.delays.offsets != before:
-            # A slave takes them once the log has what was delivered, and it is confirmed.
-            self._note_delays()
-            await self._delays.save()
-
     async def follow_modes(self, text: bytes) -> None:
         """Takes who asks a master by pop: table and file.
 
@@ -316,89 +277,6 @@ class ConfigPersistence:
             await asyncio.to_thread(change_file, path, changes)
         await self.announce_topics(None)
 
-    async def save_offsets(self) -> None:
-        """Writes consumer offsets, when they changed since the last time.
-
-        Raises:
-            StoreError: The log or the file cannot be written.
-        """
-        await self._offsets.save_if_changed()
-
-    async def take_offsets_back(self) -> None:
-        """Has in memory what an open would read: offsets that rest on what may be cut go back.
-
-        What is confirmed is written first and stays; other groups go on where the file has them.
-
-        Raises:
-            StoreError: The log or the file cannot be written, or the file cannot be read.
-        """
-        if self._state.replicas.epochs is not None:
-            await self._offsets.go_back(NO_OFFSETS)
-
-    async def _offsets_snapshot(self) -> Snapshot | None:
-        """Offsets of groups that pop may rest on check points: those are made durable first."""
-        fast_path = self._state.fast_path
-        version = self._state.offsets_version.next(self._state.now_ms())
-        self._state.offsets_version = version
-        # Beside the loop: a million pairs take seconds.
-        offsets = await asyncio.to_thread(fast_path.offsets.snapshot)
-        records = fast_path.pops.records_stored
-        has_pops = records != self._pop_records_synced
-        table = await self._settled_offsets(offsets, has_pops=has_pops)
-        if table is None:
-            return None
-        if has_pops:
-            await asyncio.to_thread(self._state.store.flush)
-            self._pop_records_synced = records
-        return lambda: offsets_text(table, version)
-
-    async def _settled_offsets(self, table: OffsetTable, *, has_pops: bool) -> OffsetTable | None:
-        """Returns a table with the broker's own groups as far as what they rest on is confirmed.
-
-        That is what was asked about anew, or has come back, before they were committed. Groups that
-        pop rest on check points: None where such were stored and are not confirmed. Another master
-        may cut them off, and who read the file afterwards would pass over their messages.
-        """
-        if self._state.replicas.epochs is None:
-            return table
-        own, end = own_of(table), log_end(self._state)
-        if own != self._own_settled or has_pops:
-            if await is_settled(self._state, end):
-                self._own_settled = own
-            else:
-                # The next call writes them.
-                self._own_left += 1
-                if has_pops:
-                    return None
-        rest = {key: queues for key, queues in table.items() if key not in own}
-        return {**rest, **self._own_settled}
-
-    async def save_delays(self) -> None:
-        """Writes how far delayed messages were delivered, when that changed.
-
-        Under a controller that is written once it is confirmed: what another master may cut off the
-        log is to be delivered again. Where that takes too long the next call writes it.
-
-        Raises:
-            StoreError: The log or the file cannot be written.
-        """
-        state = self._state
-        if state.delays.changes != self._delays_settled[0]:
-            now, end = (state.delays.changes, state.delays.text()), log_end(state)
-            if await is_settled(state, end):
-                self._delays_settled = now
-        await self._delays.save_if_changed()
-
-    def _note_delays(self) -> None:
-        """Notes that the delays may be written as they are."""
-        self._delays_settled = (self._state.delays.changes, self._state.delays.text())
-
-    async def _delays_snapshot(self) -> Snapshot:
-        """What was delivered is made durable first: no level is beyond what power loss leaves."""
-        _, content = self._delays_settled
-        await asyncio.to_thread(self._state.store.flush)
-        return lambda: content
-
     async def save_filters(self) -> None:
         """Writes the registered expressions, when they changed since the last time.
 
@@ -441,8 +319,8 @@ class ConfigPersistence:
     async def save_all(self, when: str = "at the stop") -> None:
         """Writes every file; one that cannot be written does not keep the others from it."""
         saves = (
-            self.save_offsets,
-            self.save_delays,
+            self.offsets.save,
+            self.delays.save,
             self.timers.save,
             self.save_filters,
             self.save_orders,
@@ -460,13 +338,6 @@ class ConfigPersistence:
         state = self._state
         was_clean = state.store.open_report().was_clean
         state.filters.load(text, state.now_ms(), was_clean=was_clean)
-
-    def _take_offsets(self, text: bytes) -> None:
-        table, store = parse_offsets(text), self._state.store
-        behind = store.ends_behind_queues()
-        clip(table, store.bounds, behind)
-        self._own_settled = own_of(table)
-        self._state.fast_path.offsets.load(table)
 
 
 def _required(state: BrokerState) -> frozenset[int] | None:

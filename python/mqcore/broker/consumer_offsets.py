@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from mqcore.errors import BadJsonError
 from mqcore.model.groups import SYSTEM_GROUP_PREFIX
 from mqcore.model.reading import as_dict, as_int
-from mqcore.model.relaxed_json import parse_object, pretty
+from mqcore.model.relaxed_json import parse_object
 from mqcore.model.versions import DataVersion
 from mqcore.native import OffsetRange
 
@@ -28,7 +28,15 @@ def parse_offsets(text: bytes) -> dict[str, dict[int, int]]:
     Raises:
         BadJsonError: It cannot be read.
     """
-    found = parse_object(text)
+    return offsets_of(parse_object(text))
+
+
+def offsets_of(found: Mapping[str, object]) -> dict[str, dict[int, int]]:
+    """Returns the table of the object of a `consumerOffset.json`.
+
+    Raises:
+        BadJsonError: It has none.
+    """
     if not isinstance(found.get("offsetTable", {}), dict):
         raise BadJsonError("its offsetTable is no object")
     table: dict[str, dict[int, int]] = {}
@@ -44,11 +52,6 @@ def offsets_json(table: OffsetTable, version: DataVersion) -> dict[str, object]:
         "dataVersion": version.to_json(),
         "offsetTable": {key: dict(queues) for key, queues in table.items()},
     }
-
-
-def offsets_text(table: OffsetTable, version: DataVersion) -> bytes:
-    """Returns the content of `consumerOffset.json`."""
-    return pretty(offsets_json(table, version))
 
 
 def beyond_end(

@@ -172,8 +172,8 @@ class GoingOnline:
             now_ms = state.now_ms()
             state.delays.delivered(level, offset, now_ms, now_ms)
             state.delays.clamp(level, state.store.bounds(SCHEDULE_TOPIC, level - 1))
-        await self._persistence.save_offsets()
-        await self._persistence.save_delays()
+        await self._persistence.offsets.save()
+        await self._persistence.delays.save()
         _log.info("%s copies from here; %d offsets were taken back from it", slave, count)
 
     def _is_copied_by(self, hosts: Set[str]) -> bool:

@@ -73,7 +73,7 @@ class MasterWork:
         Raises:
             StoreError: They cannot be written or read.
         """
-        await self._persistence.take_offsets_back()
+        await self._persistence.offsets.take_back()
 
     async def take_over(self) -> None:
         """Goes on where the master before left off, by what was copied of it.

@@ -73,7 +73,7 @@ class Rounds:
     def start(self) -> None:
         """Begins the rounds of every role, each with a task of its own."""
         persistence, every = self._persistence, self._tasks.every
-        every("save offsets", persistence.save_offsets, period_s=lambda: self._offsets_s)
+        every("save offsets", persistence.offsets.save, period_s=lambda: self._offsets_s)
         every("expire clients", self.expire, period_s=lambda: _EXPIRY_PERIOD_S)
         every("even out reactors", self.even_out, period_s=lambda: _EVEN_OUT_PERIOD_S)
         every("sample totals", self.sample_totals, period_s=lambda: RATE_STEP_MS / _MS_PER_S)
@@ -93,7 +93,7 @@ class Rounds:
         if self._state.settings.mounted_dir:
             # Nothing is delivered into a store of somebody else.
             return
-        every("save delays", persistence.save_delays, period_s=lambda: self._delays_s)
+        every("save delays", persistence.delays.save, period_s=lambda: self._delays_s)
         every("check transactions", self.check_transactions, period_s=lambda: self._checks_s)
         every("deliver delayed", self.deliver, period_s=self._until_look_s, first_s=0.0)
         _log.debug("rounds of a master began for %s", self._state.settings.name)

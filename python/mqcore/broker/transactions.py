@@ -73,7 +73,7 @@ class HalfMessages:
         fast_path.offsets.commit(GROUP, HALF_TOPIC, queue_id, done.half_offset)
         fast_path.offsets.commit(GROUP, OP_HALF_TOPIC, queue_id, done.note_offset)
         if done.end:
-            await self._persistence.save_offsets()
+            await self._persistence.offsets.save()
         self._ask(done.questions)
         self._log_given_up(done.given_up)
         if done.needs_topic:

@@ -3088,6 +3088,19 @@ class ReplicationEpochs:
     def entries(self) -> list[EpochEntry]:
         """Returns all entries, oldest first (request code 1007)."""
 
+    def epoch_before(self, offset: int) -> int:
+        """Returns the epoch of the byte before a physical offset; -1 where it has none."""
+
+    def has(self, epoch: int, offset: int) -> bool:
+        """Returns whether the log has what a log had that ended at an offset.
+
+        Masters of two epochs may have written other bytes there.
+
+        Args:
+            epoch: That of the last byte of that log, as `epoch_before` returned it.
+            offset: The physical offset of its end.
+        """
+
     @property
     def last_epoch(self) -> int:
         """The epoch of the last entry; -1 without one."""

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::Mutex;
-use mqcore_replica::{Introduction, Members, MembersRule};
+use mqcore_replica::{Introduction, LogEnd, Members, MembersRule};
 use mqcore_shipping::{Epochs, Joining, Membership, Reign};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -173,6 +173,19 @@ impl ReplicationEpochs {
             .zip(ends.chain([log_end]))
             .map(entry)
             .collect()
+    }
+
+    /// The epoch of the byte before `offset`; -1 where it has none.
+    fn epoch_before(&self, offset: u64) -> i32 {
+        self.epochs.table().end_at(offset).epoch
+    }
+
+    /// Whether the log has what a log had that ended at `offset` with a byte of `epoch`.
+    fn has(&self, py: Python<'_>, epoch: i32, offset: u64) -> bool {
+        gil_call(py, Gil::Kept, || {
+            let log_end = self.store.replica().appended();
+            self.epochs.table().has(LogEnd { epoch, offset }, log_end)
+        })
     }
 
     /// The epoch of the last entry; -1 without one.

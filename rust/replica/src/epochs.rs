@@ -158,7 +158,7 @@ impl EpochTable {
     }
 
     /// Where an epoch ends, in a log that ends at `end`.
-    fn end_of(&self, epoch: i32, end: u64) -> u64 {
+    pub(crate) fn end_of(&self, epoch: i32, end: u64) -> u64 {
         let behind = self.entries.partition_point(|entry| entry.epoch <= epoch);
         self.entries.get(behind).map_or(end, |next| next.start)
     }
@@ -364,6 +364,10 @@ mod tests {
                 write(&mut two, &mut b, 101 + 2 * at as i32, len);
             }
             let found = a.consistent(one.len() as u64, &b, two.len() as u64).unwrap();
+            for end in 0..=one.len() {
+                let is_copied = two.get(..end) == Some(&one[..end]);
+                prop_assert_eq!(b.has(a.end_at(end as u64), two.len() as u64), is_copied);
+            }
             let upto = found.offset as usize;
             prop_assert_eq!(&one[..upto], &two[..upto]);
             prop_assert_eq!(found.offset, shared);

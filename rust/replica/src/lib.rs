@@ -17,6 +17,7 @@
 //! | `course` | what goes to a slave and when, in either dialect |
 //! | `intake` | where the bytes of a master go, in either dialect |
 //! | [`auto_switch`] | the frames of controller mode |
+//! | [`log_end`] | whether a log has all that another one had |
 //! | [`quorum`] | which sends a master may acknowledge |
 //! | [`members`] | the sync-state set, and which sends a master may acknowledge by it |
 //! | [`epochs`] | who has written what of a log |
@@ -33,6 +34,7 @@ pub mod epochs;
 pub mod fault;
 pub mod flow;
 mod intake;
+pub mod log_end;
 pub mod master;
 pub mod members;
 pub mod quorum;
@@ -47,6 +49,7 @@ pub use auto_switch::{Introduction, Transfer};
 pub use epochs::{Consistent, EpochEntry, EpochTable};
 pub use fault::LinkFault;
 pub use flow::FlowLimit;
+pub use log_end::LogEnd;
 pub use master::{LogSpan, MasterLink, Standing, Step};
 pub use members::{Alteration, Connected, Members, MembersDecision, MembersRule, Waits};
 pub use quorum::{QuorumDecision, QuorumRule, Standby};

@@ -37,7 +37,7 @@ class RocksDb:
 
     async def export(self, request: Request) -> Command:
         """355: topics, groups and offsets as JSON files: they are that, and written now."""
-        await self._persistence.save_offsets()
+        await self._persistence.offsets.save()
         return request.answer(remark="export done.")
 
     def move_pops(self, request: Request) -> Command:

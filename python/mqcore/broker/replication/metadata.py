@@ -285,7 +285,7 @@ class MetadataSync:
             access = steps.pop(ACCESS)
             await self._take_all(address, steps.values())
             async with self._tasks.step:
-                await self._persistence.save_offsets()
+                await self._persistence.offsets.save()
             # The last: a broker that is no Super user there has everything else.
             self._state.replicas.gives_access = False
             await self._take(address, *access)
@@ -306,7 +306,7 @@ class MetadataSync:
             if counts or not self._state.role.is_controlled:
                 await self._merge_offsets()
             if counts:
-                await self._take_progress()
+                await self._take_progress(end)
 
     async def _take(
         self,
@@ -405,7 +405,7 @@ class MetadataSync:
                 return True
         return False
 
-    async def _take_progress(self) -> None:
+    async def _take_progress(self, end: int | None) -> None:
         """Takes how far the master has delivered, by what was asked before its end was.
 
         Exactly: where we were master before, and have lost the end of our log, we may be farther.
@@ -419,7 +419,7 @@ class MetadataSync:
         self._offsets_taken |= own
         if self._delays is not None:
             try:
-                await self._persistence.follow_delays(self._delays)
+                await self._persistence.delays.follow(self._delays, end)
             except BadJsonError as error:
                 raise BadJsonError(f"the delays of the master: {error}") from error
 

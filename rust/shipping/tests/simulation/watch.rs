@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mqcore_engine::commit_log::{Scan, scan};
 use mqcore_record::CrcCheck;
@@ -86,6 +87,9 @@ impl World {
             return Ok(());
         }
         let bytes = log_bytes(store, from, end);
+        let store = Arc::clone(store);
+        // What it held beyond its master, the master may have stored again since: two records begin alike.
+        self.compare_diverged(node, &store, from);
         if self.nodes[node].twin.is_stopped() {
             return Ok(());
         }
@@ -97,6 +101,16 @@ impl World {
         );
         let is_old = self.nodes[node].last_master != self.nodes[0].incarnation;
         self.ledger.grown(node, &bytes, end, is_old)
+    }
+
+    /// How far the log of a slave that has diverged is its master's, of what it has up to `end`.
+    fn compare_diverged(&mut self, node: usize, store: &SimStore, end: u64) {
+        if self.ledger.promises[node].has_diverged() {
+            let bytes = log_bytes(store, self.ledger.promises[node].start, end);
+            if !self.nodes[node].twin.is_stopped() {
+                self.ledger.compared(node, &bytes);
+            }
+        }
     }
 
     /// What slaves have just reported.
@@ -113,14 +127,11 @@ impl World {
                 continue;
             }
             let appended = store.replica().appended();
-            if self.ledger.promises[node].has_diverged() {
-                let start = self.ledger.promises[node].start;
-                let bytes = log_bytes(store, start, appended);
-                if self.nodes[node].twin.is_stopped() {
-                    // At the look itself, which calls the disk too.
-                    continue;
-                }
-                self.ledger.compared(node, &bytes);
+            let store = Arc::clone(store);
+            self.compare_diverged(node, &store, appended);
+            if self.nodes[node].twin.is_stopped() {
+                // At the look itself, which calls the disk too.
+                continue;
             }
             let flushed = store.files().positions.flushed.position();
             let durable = self.options.is_synced[node].then_some(flushed);

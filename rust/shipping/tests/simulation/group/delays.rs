@@ -1,10 +1,10 @@
 //! Delayed messages: a master delivers what is due by the code of production; how far it has delivered is
-//! written down as `python/mqcore/broker/rounds.py` does, and copied as by `MetadataSync`.
+//! written down as `python/mqcore/broker/delay_file.py` does, and copied as by `MetadataSync`.
 
 use mqcore_fast_path::delay::deliver_due;
 
 use super::member::Order;
-use super::node::Role;
+use super::node::{Node, Role};
 use super::options::LEVELS;
 use super::world::{Event, World};
 use crate::ledger::{Checked, demand};
@@ -71,7 +71,17 @@ impl World {
         let flushed = store.files().positions.flushed.position();
         let kept_end = flushed.min(store.replica().confirmed());
         if known.is_master() && kept_end >= known.delivered_to {
-            known.kept_delays = known.delays;
+            known.write_delays(known.delays, kept_end);
+        }
+    }
+
+    /// Reads how far it had delivered, when a store was opened.
+    pub(crate) fn load_delays(&mut self, broker: usize) {
+        let known = &mut self.nodes[broker];
+        if let Some(opened) = known.opened() {
+            let log_end = opened.store.replica().appended();
+            let kept = known.kept_delays.newest(&opened.epochs.table(), log_end);
+            known.delays = kept.copied().unwrap_or_default();
         }
     }
 
@@ -110,7 +120,7 @@ impl World {
                 return Ok(());
             }
             known.delays = heard.delays;
-            known.kept_delays = heard.delays;
+            known.write_delays(heard.delays, heard.end);
             known.heard = None;
         }
         self.nodes[broker].heard = self.nodes[broker].heard.filter(|one| one.epoch == epoch);
@@ -126,5 +136,17 @@ impl World {
             self.nodes[broker].heard = Some(Heard { delays, end, epoch });
         }
         Ok(())
+    }
+}
+
+impl Node {
+    /// Writes down how far is delivered, which rests on the log up to `end`.
+    fn write_delays(&mut self, delays: [u64; LEVELS], end: u64) {
+        let table = self.opened().map(|opened| opened.epochs.table());
+        if let Some(table) = table
+            && self.kept_delays.last() != Some(&delays)
+        {
+            self.kept_delays.add(&table, end, delays);
+        }
     }
 }

@@ -4,6 +4,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::twin::TwinDisk;
 
 use super::flaw::Flaw;
+use super::history::History;
 use super::letters::Letter;
 use super::world::{Event, World};
 use crate::ledger::Checked;
@@ -201,8 +202,9 @@ impl World {
         node.has_lost_power = false;
         node.has_died_inside = false;
         node.delays.fill(0);
-        node.kept_delays.fill(0);
+        node.kept_delays = History::default();
         node.kept_offsets.clear();
+        node.kept_own = History::default();
         Ok(())
     }
 
@@ -227,7 +229,7 @@ impl World {
         known.incarnation += 1;
         known.opening += 1;
         known.turn_at_ms = None;
-        known.delays = known.kept_delays;
+        known.delays.fill(0);
         known.delivered_to = 0;
         known.heard = None;
         known.ahead = None;

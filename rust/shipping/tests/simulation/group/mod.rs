@@ -12,6 +12,7 @@ mod ending;
 mod faults;
 pub(crate) mod flaw;
 mod handling;
+mod history;
 mod ledger;
 mod letters;
 mod liveness;

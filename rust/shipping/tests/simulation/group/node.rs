@@ -17,6 +17,7 @@ use mqcore_shipping::{Epochs, Follower, Slaves};
 use super::clients::serving::Served;
 use super::clients::tables::Table;
 use super::delays::Heard;
+use super::history::History;
 use super::ledger::Acked;
 use super::letters::Purpose;
 use super::member::{Member, Order};
@@ -107,12 +108,13 @@ pub(crate) struct Node {
     /// How far each level of delayed messages is delivered; what its file has of that; up to where the log
     /// must be flushed before it is written down.
     pub(crate) delays: [u64; LEVELS],
-    pub(crate) kept_delays: [u64; LEVELS],
+    pub(crate) kept_delays: History<[u64; LEVELS]>,
     pub(crate) delivered_to: u64,
     pub(crate) heard: Option<Heard>,
     pub(crate) ahead: Option<Ahead>,
-    /// The file of offsets of groups.
+    /// The file of offsets of groups; and of those of the broker's own groups.
     pub(crate) kept_offsets: Table,
+    pub(crate) kept_own: History<Table>,
     /// Counts processes, and opens of its store: what was planned for an earlier one is left out.
     pub(crate) incarnation: u32,
     pub(crate) opening: u32,
@@ -135,11 +137,12 @@ impl Node {
             config: options.config(broker),
             identity: None,
             delays: [0; LEVELS],
-            kept_delays: [0; LEVELS],
+            kept_delays: History::default(),
             delivered_to: 0,
             heard: None,
             ahead: None,
             kept_offsets: Table::new(),
+            kept_own: History::default(),
             incarnation: 0,
             opening: 0,
             process: None,

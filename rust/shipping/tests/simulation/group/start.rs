@@ -88,6 +88,7 @@ impl World {
         if let Some(process) = &mut known.process {
             process.opened = Some(opened);
         }
+        self.load_delays(broker);
         self.check_opened(broker, how)?;
         if self.options.has_timers {
             self.has_timers(broker)?;

@@ -13,7 +13,7 @@ use super::producing::each_record;
 use super::tables::{Table, end_of};
 use crate::group::world::World;
 use crate::ledger::{Checked, demand};
-use mqcore_fast_path::consumer_offsets::offsets::SEPARATOR;
+use mqcore_fast_path::consumer_offsets::offsets::{Queues, SEPARATOR};
 
 /// What everybody who may be elected had written down.
 #[derive(Debug, Default)]
@@ -116,6 +116,29 @@ impl World {
             }
         }
         kept.holders = holders;
+    }
+
+    /// Slaves that do not have where the master has the group.
+    pub(crate) fn not_followed(&mut self, master: usize) -> Vec<usize> {
+        let consumed = |table: &[(String, Queues)]| {
+            let mut found = table.iter().filter(|(key, _)| key.ends_with(CONSUMERS));
+            found.next().map(|(_, queues)| queues.clone())
+        };
+        let Some(of_master) = self.offsets_of(master).and_then(|all| consumed(&all)) else {
+            return Vec::new();
+        };
+        let mut behind = Vec::new();
+        for broker in 0..self.nodes.len() {
+            let own = self.offsets_of(broker).and_then(|all| consumed(&all));
+            let own = own.unwrap_or_default();
+            let is_behind = |(queue_id, offset): (&i32, &i64)| {
+                own.get(queue_id).copied().unwrap_or(0) < *offset
+            };
+            if of_master.iter().any(is_behind) {
+                behind.push(broker);
+            }
+        }
+        behind
     }
 
     /// Where the consumers are by the file of a broker, and by its table, the less of both.

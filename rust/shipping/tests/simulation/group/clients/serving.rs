@@ -100,8 +100,8 @@ impl World {
             ..Broker::default()
         });
         let client = path.open(CLIENT, "10.0.0.9:9");
-        let kept = &self.nodes[broker].kept_offsets;
-        let tables = Tables::loaded(&path.shared.offsets, kept, &store, flaw)?;
+        let node = &self.nodes[broker];
+        let tables = Tables::loaded(&path.shared.offsets, node, &store, flaw)?;
         let opening = self.nodes[broker].opening;
         if let Some(opened) = self.nodes[broker].opened_mut() {
             opened.served = Some(Box::new(Served {

@@ -1,4 +1,4 @@
-//! Offsets of groups: a twin of the file of `python/mqcore/broker/config_persistence.py`, of how a slave follows the
+//! Offsets of groups: a twin of the file of `python/mqcore/broker/consumer_offset_file.py`, of how a slave follows the
 //! table of its master (`replication/metadata.py`), and of what a master takes back when it begins
 //! (`leading.py`). The table itself is that of production. A file is written whole and survives everything.
 //!
@@ -12,9 +12,8 @@ use std::collections::BTreeMap;
 use mqcore_fast_path::consumer_offsets::ConsumerOffsets;
 use mqcore_fast_path::consumer_offsets::offsets::{Queues, SEPARATOR};
 
-use super::consuming::CONSUMERS;
 use crate::group::flaw::Flaw;
-use crate::group::node::Role;
+use crate::group::node::{Node, Role};
 use crate::group::world::World;
 use crate::ledger::Checked;
 use crate::node::SimStore;
@@ -70,14 +69,20 @@ struct Held {
 }
 
 impl Tables {
-    /// Reads a file into the table, when a store was opened.
+    /// Reads the file into the table, when a store was opened: of the broker's own groups what its log has all of.
     pub(crate) fn loaded(
         offsets: &ConsumerOffsets,
-        kept: &Table,
+        node: &Node,
         store: &SimStore,
         flaw: Option<Flaw>,
     ) -> Checked<Self> {
-        let mut table = kept.clone();
+        let mut table = node.kept_offsets.clone();
+        if let Some(opened) = node.opened() {
+            let log_end = store.replica().appended();
+            let own = node.kept_own.newest(&opened.epochs.table(), log_end);
+            table.retain(|key, _queues| !is_own(key));
+            table.extend(own.cloned().unwrap_or_default());
+        }
         if flaw != Some(Flaw::OffsetsNotClipped) {
             for (key, queue_id, end) in beyond_end(&table, store)? {
                 table.entry(key).or_default().insert(queue_id, end);
@@ -162,7 +167,14 @@ impl World {
             let groups = groups_of(&table);
             format!("broker {broker} writes down where groups are: {groups:?}")
         });
-        self.nodes[broker].kept_offsets = table;
+        let known = &mut self.nodes[broker];
+        known.kept_offsets = table;
+        if let Some(end) = settled_end
+            && let Some(epochs) = known.opened().map(|opened| opened.epochs.table())
+        {
+            let own = own_of(&known.kept_offsets);
+            known.kept_own.add(&epochs, end, own);
+        }
         self.count.offsets_saved += 1;
         if let Some(end) = settled_end {
             self.count.own_offsets_saved += 1;
@@ -288,29 +300,6 @@ impl World {
         let end = self.nodes[master].store()?.replica().appended();
         let served = self.served(master)?;
         Some((served.path.shared.offsets.all().into_iter().collect(), end))
-    }
-
-    /// Slaves that do not have where the master has the group.
-    pub(crate) fn not_followed(&mut self, master: usize) -> Vec<usize> {
-        let consumed = |table: &[(String, Queues)]| {
-            let mut found = table.iter().filter(|(key, _)| key.ends_with(CONSUMERS));
-            found.next().map(|(_, queues)| queues.clone())
-        };
-        let Some(of_master) = self.offsets_of(master).and_then(|all| consumed(&all)) else {
-            return Vec::new();
-        };
-        let mut behind = Vec::new();
-        for broker in 0..self.nodes.len() {
-            let own = self.offsets_of(broker).and_then(|all| consumed(&all));
-            let own = own.unwrap_or_default();
-            let is_behind = |(queue_id, offset): (&i32, &i64)| {
-                own.get(queue_id).copied().unwrap_or(0) < *offset
-            };
-            if of_master.iter().any(is_behind) {
-                behind.push(broker);
-            }
-        }
-        behind
     }
 
     pub(crate) fn offsets_of(&mut self, broker: usize) -> Option<Vec<(String, Queues)>> {

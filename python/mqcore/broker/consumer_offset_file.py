@@ -1,0 +1,129 @@
+"""`consumerOffset.json`: the fast path's offsets of groups, as far as they may be written down.
+
+Belongs to the event loop; the disk is waited for in threads. Knows no timetable.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from mqcore.broker.consumer_offsets import (
+    NO_OFFSETS,
+    OffsetTable,
+    clip,
+    is_own,
+    offsets_json,
+    offsets_of,
+    own_of,
+)
+from mqcore.broker.progress_history import ProgressHistory, gone_back
+from mqcore.broker.settled import is_settled, log_end
+from mqcore.broker.state import BrokerState
+from mqcore.model.relaxed_json import parse_object, pretty
+from mqcore.state_files import PersistedTable, Snapshot, StateFile
+
+_log = logging.getLogger("mqcore.broker")
+
+
+class ConsumerOffsetFile:
+    """The file of the offsets of one broker."""
+
+    def __init__(self, state: BrokerState) -> None:
+        """Takes the broker; `load` reads the file into the fast path."""
+        self._state = state
+        self._pop_records_synced = 0
+        # Offsets of the broker's own groups that may be written, and how often others were left.
+        self._own_settled: OffsetTable = {}
+        self._own_left = 0
+        self._history = ProgressHistory[OffsetTable]()
+        offsets = state.fast_path.offsets
+        self.table = PersistedTable(
+            StateFile(Path(state.settings.store_dir) / "config" / "consumerOffset.json"),
+            load=self._take,
+            snapshot=self._snapshot,
+            version=lambda: (offsets.changes, self._own_left),
+        )
+
+    def _take(self, text: bytes) -> None:
+        found = parse_object(text)
+        table, epochs = offsets_of(found), self._state.replicas.epochs
+        self._history.load(found, _own_offsets)
+        left = None if epochs is None else self._history.go_back(epochs)
+        if left is not None:
+            newest = self._history.newest
+            own = {} if newest is None else newest[1]
+            table = {key: queues for key, queues in table.items() if not is_own(key)}
+            table |= {key: dict(queues) for key, queues in own.items()}
+            _log.warning("%s: of the own groups it %s", self.table.path, gone_back(left, newest))
+        store = self._state.store
+        clip(table, store.bounds, store.ends_behind_queues())
+        self._own_settled = own_of(table)
+        self._state.fast_path.offsets.load(table)
+
+    async def save(self) -> None:
+        """Writes consumer offsets, when they changed since the last time.
+
+        Raises:
+            StoreError: The log or the file cannot be written.
+        """
+        await self.table.save_if_changed()
+
+    async def take_back(self) -> None:
+        """Has in memory what an open would read: offsets that rest on what may be cut go back.
+
+        What is confirmed is written first and stays; other groups go on where the file has them.
+
+        Raises:
+            StoreError: The log or the file cannot be written, or the file cannot be read.
+        """
+        if self._state.replicas.epochs is not None:
+            await self.table.go_back(NO_OFFSETS)
+
+    async def _snapshot(self) -> Snapshot | None:
+        """Offsets of groups that pop may rest on check points: those are made durable first."""
+        fast_path = self._state.fast_path
+        version = self._state.offsets_version.next(self._state.now_ms())
+        self._state.offsets_version = version
+        # Beside the loop: a million pairs take seconds.
+        offsets = await asyncio.to_thread(fast_path.offsets.snapshot)
+        records = fast_path.pops.records_stored
+        has_pops = records != self._pop_records_synced
+        table = await self._settled(offsets, has_pops=has_pops)
+        if table is None:
+            return None
+        if has_pops:
+            await asyncio.to_thread(self._state.store.flush)
+            self._pop_records_synced = records
+        history = self._history.to_json(_plain) if self._state.replicas.epochs is not None else {}
+        return lambda: pretty(offsets_json(table, version) | history)
+
+    async def _settled(self, table: OffsetTable, *, has_pops: bool) -> OffsetTable | None:
+        """Returns a table with the broker's own groups as far as what they rest on is confirmed.
+
+        That is what was asked about anew, or has come back, before they were committed. Groups that
+        pop rest on check points: None where such were stored and are not confirmed. Another master
+        may cut them off, and who read the file afterwards would pass over their messages.
+        """
+        epochs = self._state.replicas.epochs
+        if epochs is None:
+            return table
+        own, end = own_of(table), log_end(self._state)
+        if own != self._own_settled or has_pops:
+            if await is_settled(self._state, end):
+                self._own_settled = own
+                self._history.add(epochs, end, own)
+            else:
+                # The next call writes them.
+                self._own_left += 1
+                if has_pops:
+                    return None
+        rest = {key: queues for key, queues in table.items() if key not in own}
+        return {**rest, **self._own_settled}
+
+
+def _own_offsets(found: object) -> OffsetTable:
+    return offsets_of({"offsetTable": found})
+
+
+def _plain(table: OffsetTable) -> object:
+    return {key: dict(queues) for key, queues in table.items()}
