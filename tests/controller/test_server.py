@@ -152,10 +152,13 @@ def test_peers_that_cannot_be_understood_are_refused(loop: str, tmp_path: Path) 
 
 
 @contextmanager
-def process(folder: Path, program: str, *lines: str) -> Iterator[tuple[dict[str, int], str]]:
+def process(
+    folder: Path, program: str, *lines: str, file: Path | None = None
+) -> Iterator[tuple[dict[str, int], str]]:
     """Runs a program for the length of the block; gives its ports and its ready line."""
     ports = folder / "ports.json"
     command = [sys.executable, "-m", "mqcore.cli.main", program, "--port-file", str(ports)]
+    command += ["-c", str(file)] if file is not None else []
     command += [word for line in lines for word in ("--set", line)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
@@ -199,6 +202,34 @@ def test_a_name_server_has_one_in_it_on_a_port_of_its_own(loop: str, tmp_path: P
         assert set(ports) == {"namesrv", "controller"}
         assert leader_of(loop, ports["controller"]) == f"127.0.0.1:{ports['controller']}"
         assert "controller 127.0.0.1:" in ready
+
+
+def test_changes_of_both_are_kept_in_their_one_file(loop: str, tmp_path: Path) -> None:
+    file = tmp_path / "namesrv.conf"
+    file.write_text(
+        "listenPort=0\nenableControllerInNamesrv=true\n"
+        "controllerDLegerPeers=n0-127.0.0.1:0\n"
+        f"controllerStorePath={tmp_path / 'c'}\nkvConfigPath={tmp_path / 'kv.json'}\n"
+    )
+    changes = {
+        "namesrv": (RequestCode.UPDATE_NAMESRV_CONFIG, "waitSecondsForService=7"),
+        "controller": (RequestCode.UPDATE_CONTROLLER_CONFIG, "enableElectUncleanMaster=true"),
+    }
+
+    async def change(ports: dict[str, int]) -> None:
+        async with Client() as client:
+            asked = []
+            for program, (code, line) in changes.items():
+                at = f"127.0.0.1:{ports[program]}"
+                asked.append(client.call(at, code, {}, line.encode(), timeout_s=30))
+            for answer in await asyncio.gather(*asked):
+                expect(answer, "both")
+
+    with process(tmp_path, "namesrv", file=file) as (ports, _):
+        run_on(loop, change(ports))
+    lines = file.read_text().splitlines()
+    assert {line for _, line in changes.values()} <= set(lines)
+    assert "listenPort=0" in lines
 
 
 def test_a_stop_during_an_election_waits_for_nothing(loop: str, tmp_path: Path) -> None:

@@ -53,7 +53,6 @@ class SettingsFile:
     def __init__(self, path: Path | None) -> None:
         """Takes the file, None for none."""
         self.path = path
-        self._writing = asyncio.Lock()
 
     async def keep(self, made: Mapping[str, str]) -> None:
         """Writes changes.
@@ -63,13 +62,12 @@ class SettingsFile:
         """
         if self.path is None or not made:
             return
-        async with self._writing:
-            try:
-                await asyncio.to_thread(change_file, self.path, made)
-            except (MQError, OSError) as error:
-                raise RefusedError(
-                    f"changed, but not kept over a restart: {error}", code=_SYSTEM_ERROR
-                ) from error
+        try:
+            await asyncio.to_thread(change_file, self.path, made)
+        except (MQError, OSError) as error:
+            raise RefusedError(
+                f"changed, but not kept over a restart: {error}", code=_SYSTEM_ERROR
+            ) from error
 
 
 def amended(

@@ -5,6 +5,7 @@ key from its value; a backslash at the end of a line continues it. Knows no key.
 """
 
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +20,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 # A configuration file is some kilobytes; more is another file given by mistake.
 LEN_MAX_BYTES = 1 << 20
+# Held from the read of a file to its write.
+_CHANGING = threading.Lock()
 
 
 def read_properties(path: str | Path) -> dict[str, str]:
@@ -90,12 +93,15 @@ def file_with(text: str, changes: Mapping[str, str]) -> str:
 def change_file(path: Path, changes: Mapping[str, str]) -> None:
     """Rewrites a properties file, which is Latin-1; escapes stay as they were written. Blocks.
 
+    One change after the other in this process: a name server and its controller share a file.
+
     Raises:
         StoreError: It cannot be written.
         OSError: It cannot be read.
     """
-    text = path.read_text(encoding="iso-8859-1") if path.exists() else ""
-    write_state(path, file_with(text, changes).encode("iso-8859-1", "replace"))
+    with _CHANGING:
+        text = path.read_text(encoding="iso-8859-1") if path.exists() else ""
+        write_state(path, file_with(text, changes).encode("iso-8859-1", "replace"))
 
 
 def _refused(path: Path, line: int, why: str) -> ConfigFileError:

@@ -31,8 +31,7 @@ class NameServerWithController:
         Args:
             namesrv: Settings of the name server.
             controller: Settings of the controller.
-            config_path: The properties file that changes of the name server are kept in; those of
-                the controller last until the next start.
+            config_path: The properties file that changes by tools are kept in.
 
         Raises:
             ConfigFileError: The KV configuration is there and cannot be read.
@@ -41,7 +40,7 @@ class NameServerWithController:
         self.namesrv = NameServer(namesrv, config_path=config_path)
         # One port for the pages of health: the name server's.
         apart = replace(controller.listener, health_address="")
-        self.controller = Controller(replace(controller, listener=apart))
+        self.controller = Controller(replace(controller, listener=apart), config_path=config_path)
         # What is stopped, the last first.
         self._started = AsyncExitStack()
 
