@@ -59,7 +59,8 @@ def test_a_file_of_another_broker_counts_as_it_is() -> None:
         assert history.go_back(_Log([])) is None
         assert history.newest is None
     # What cannot be read of a row rests on nothing that a log could lack.
-    odd = _of_text(b'{"mqcoreHistory":[{"epoch":"x"},9]}')
+    odd = _of_text(b'{"mqcoreHistory":[{"epoch":4294967296,"end":-1},{"epoch":"x"},9]}')
+    assert odd.newest == ((-1, 0), 0)
     assert odd.go_back(_Log([])) is None
 
 

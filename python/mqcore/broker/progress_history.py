@@ -9,7 +9,7 @@ not read, and whoever reads it takes the newest state whose log ours goes on wit
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from mqcore.model.reading import as_dict, as_int, as_list
+from mqcore.model.reading import INT, as_dict, as_int, as_list
 
 __all__ = ["KEY", "STATES_MAX", "EpochsOfLog", "LogEnd", "ProgressHistory", "gone_back"]
 
@@ -18,6 +18,8 @@ KEY: Final = "mqcoreHistory"
 # States of one file: with the distances between them growing, the oldest is far enough back for a
 # replica that was behind for long.
 STATES_MAX: Final = 16
+# Of a byte that was written before there was a controller.
+_NO_EPOCH: Final = -1
 
 T = TypeVar("T")
 
@@ -63,7 +65,8 @@ class ProgressHistory(Generic[T]):
         self._states = []
         for each in as_list(found.get(KEY)):
             row = as_dict(each)
-            end = LogEnd(as_int(row.get("epoch"), -1), as_int(row.get("end")))
+            epoch = as_int(row.get("epoch"), _NO_EPOCH, bits=INT)
+            end = LogEnd(epoch, max(0, as_int(row.get("end"))))
             self._states.append((end, read(row.get("state"))))
 
     @property
