@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PIECE_BYTES", "content_end", "data_end", "direct_pieces", "read_growing"]
+__all__ = ["PIECE_BYTES", "content_end", "data_end", "direct_pieces", "read_growing", "steps"]
 
 # One read: large enough that the disk is busy, small enough to stay in a processor's cache.
 PIECE_BYTES: Final = 1 << 20
+# What is hashed or written before others may have the processor: some 50 us of work. Linux lets a
+# thread go on for some milliseconds, whoever else wants to.
+_STEP_BYTES: Final = 64 << 10
 # Of files that change while they are read all bytes are taken at once: those of the timers are the
 # longest, 100 MB.
 GROWING_BYTES_MAX: Final = 256 << 20
@@ -89,6 +92,16 @@ def direct_pieces(path: Path, end: int) -> Iterator[memoryview]:
                 at += got
         finally:
             os.close(descriptor)
+
+
+def steps(piece: bytes | memoryview) -> Iterator[memoryview]:
+    """Yields a piece in steps; before each but the first others may have the processor."""
+    with memoryview(piece) as view:
+        for at in range(0, len(view), _STEP_BYTES):
+            if at:
+                os.sched_yield()
+            with view[at : at + _STEP_BYTES] as step:
+                yield step
 
 
 def _opened(path: Path, into: memoryview) -> int:

@@ -29,6 +29,7 @@ from mqcore.snapshots.reading import (
     data_end,
     direct_pieces,
     read_growing,
+    steps,
 )
 from mqcore.snapshots.reports import Report, unreported
 from mqcore.snapshots.source import Point, Source, StoreFile
@@ -284,12 +285,15 @@ class _Taking:
     def _take_content(
         self, path: str, found: os.stat_result, content: bytes, identity: Identity | None
     ) -> None:
-        sha256 = hashlib.sha256(content).hexdigest()
+        found_hash = hashlib.sha256()
+        for step in steps(content):
+            found_hash.update(step)
+        sha256 = found_hash.hexdigest()
         name = self._pool.name_of(sha256)
         row = FileRow(path, found.st_size, len(content), name, sha256, identity)
         kind = "known"
         if not self._pool.has(name, len(content)):
-            self._write(name, [content])
+            self._write(name, steps(content))
             kind = "copied"
         self._add(kind, row)
         self._note(len(content))
@@ -328,9 +332,10 @@ class _Taking:
         sha256 = hashlib.sha256()
         done = 0
         for piece in direct_pieces(file, end):
-            sha256.update(piece)
+            for step in steps(piece):
+                sha256.update(step)
+                self._pace.note(len(step))
             done += len(piece)
-            self._pace.note(len(piece))
             if self._links:
                 self._note(len(piece))
         if done != end:
@@ -339,11 +344,12 @@ class _Taking:
 
     def _noted(self, pieces: Iterator[memoryview]) -> Iterator[memoryview]:
         for piece in pieces:
-            self._pace.note(len(piece))
-            yield piece
+            for step in steps(piece):
+                self._pace.note(len(step))
+                yield step
             self._note(len(piece))
 
-    def _write(self, name: str, pieces: "Iterator[memoryview] | list[bytes]") -> None:
+    def _write(self, name: str, pieces: Iterator[memoryview]) -> None:
         self._written.append(name)
         self._pool.put(name, pieces)
 

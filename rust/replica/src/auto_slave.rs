@@ -143,7 +143,16 @@ impl AutoSwitchSlaveLink {
             self.coming = at_end;
             return Ok(Followed::Agreed(None));
         }
+        let (our_last, their_last) = (ours.last_epoch(), theirs.last_epoch());
         let common = match ours.consistent(end, theirs, their_end) {
+            // Whoever is master has its own epoch, which is later than all before. A slave that was paused
+            // may hear of one that was deposed meanwhile: what is cut for it, others have acknowledged.
+            Some(_) if their_last < our_last => {
+                return Err(LinkFault::OldMaster {
+                    theirs: their_last,
+                    ours: our_last,
+                });
+            }
             Some(common) => common,
             // Who led and stored nothing has nothing that anybody else lacks.
             None if end == 0 => {
@@ -152,8 +161,8 @@ impl AutoSwitchSlaveLink {
             }
             None => {
                 return Err(LinkFault::NoCommonEpoch {
-                    theirs: theirs.last_epoch(),
-                    ours: ours.last_epoch(),
+                    theirs: their_last,
+                    ours: our_last,
                 });
             }
         };

@@ -144,6 +144,17 @@ pub enum LinkFault {
         /// Ours.
         ours: i32,
     },
+    /// A master that was deposed, and has not heard of it.
+    #[error(
+        "the master's last epoch is {theirs}, and our log has epoch {ours}: another one was master since. \
+         Nothing is copied of it, and nothing cut for it; the controller names the new one"
+    )]
+    OldMaster {
+        /// Its last epoch.
+        theirs: i32,
+        /// Ours.
+        ours: i32,
+    },
     /// The log here goes on behind the last place that its master has, too.
     #[error(
         "our log is a copy of the master's up to {offset} (epoch {epoch}): what is behind must be cut \

@@ -210,6 +210,25 @@ fn a_divergent_tail_must_be_cut_and_is_equal_behind_it() {
     assert_eq!(fault, LinkFault::NoCommonEpoch { theirs: 5, ours: 7 });
 }
 
+/// A slave that was paused hears of the master of an epoch that is over, and has the next one's log.
+#[test]
+fn nothing_is_cut_for_a_master_that_was_deposed() {
+    let mut old = Log::default();
+    old.write(1, 30);
+    old.write(2, 60);
+    for stored in [0, 40] {
+        let mut slave = Log::default();
+        slave.write(1, 30);
+        slave.write(2, 20);
+        slave.write(3, stored);
+        let before = slave.clone();
+        let fault = connect(&old, &mut slave, 5, usize::MAX).unwrap_err();
+        assert_eq!(fault, LinkFault::OldMaster { theirs: 2, ours: 3 });
+        assert_eq!(slave.bytes, before.bytes);
+        assert_eq!(slave.epochs, before.epochs);
+    }
+}
+
 #[test]
 fn who_led_and_stored_nothing_follows_any_master() {
     let mut slave = Log::default();

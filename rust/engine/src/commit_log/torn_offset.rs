@@ -23,9 +23,6 @@ use crate::units::round_up;
 
 /// What a writer's copy makes visible at once: the unit in which a page in memory is torn.
 const WORD_BYTES: usize = 8;
-/// Topics of the broker itself. The official 4.9 broker stores half messages with queue offset 0,
-/// so offsets prove nothing there.
-const SYSTEM_TOPIC_PREFIX: &[u8] = b"RMQ_SYS_";
 
 /// Collects doubtful records during a walk, and settles them after it.
 pub struct DoubtfulRecords {
@@ -66,7 +63,6 @@ impl DoubtfulRecords {
         // A border farther in front would have taken a part of the magic with it.
         if !(BODY_CRC_AT + WORD_BYTES..SYS_FLAG_AT).contains(&border)
             || record.store_timestamp_ms < self.synced_before_ms
-            || record.topic.starts_with(SYSTEM_TOPIC_PREFIX)
             || !record.transaction().has_queue_offset()
         {
             return;

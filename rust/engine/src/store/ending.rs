@@ -15,7 +15,7 @@ use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, ReadBy, Trust};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::segment::Chain;
+use crate::segment::{Chain, Segment};
 use crate::units::round_down;
 
 /// Log files that the official broker looks at after a clean end.
@@ -290,6 +290,20 @@ fn unmarked_start<D: Disk>(chain: &Chain<D>, mark: Option<Mark>) -> u64 {
     round_down(durable, chain.segment_len_bytes()).max(chain.start())
 }
 
+/// When the first record of the file at `base` was stored, ms; `None` where it has none.
+pub(super) fn first_store_ms<D: Disk>(chain: &Chain<D>, base: u64) -> Result<Option<i64>> {
+    let segments = chain.segments();
+    let Some(segment) = segments.iter().find(|segment| segment.base() == base) else {
+        return Ok(None);
+    };
+    first_stored(segment)
+}
+
+fn first_stored<D: Disk>(segment: &Segment<D>) -> Result<Option<i64>> {
+    let head = segment.read(0, HEAD_LEN_MAX)?;
+    Ok(peek_store_timestamp_ms(head.as_bytes()).filter(|store_ms| *store_ms != 0))
+}
+
 /// After an unclean end: the newest file whose first record is older than the checkpoint, else the
 /// oldest file.
 fn unclean_start<D: Disk>(found: &Looked<D>, config: &StoreConfig) -> Result<u64> {
@@ -299,11 +313,7 @@ fn unclean_start<D: Disk>(found: &Looked<D>, config: &StoreConfig) -> Result<u64
         found.checkpoint.min_timestamp_ms()
     };
     for segment in found.chain.segments().iter().rev() {
-        let head = segment.read(0, HEAD_LEN_MAX)?;
-        if let Some(store_ms) = peek_store_timestamp_ms(head.as_bytes())
-            && store_ms != 0
-            && store_ms <= not_after
-        {
+        if first_stored(segment)?.is_some_and(|store_ms| store_ms <= not_after) {
             return Ok(segment.base());
         }
     }

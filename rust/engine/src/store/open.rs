@@ -10,7 +10,7 @@ use super::bits::LiveBits;
 use super::cut_rests::CutRests;
 use super::damage::{Plan, warn_of_start};
 use super::delay_levels::LiveLevels;
-use super::ending::{Ending, find_end};
+use super::ending::{Ending, find_end, first_store_ms};
 use super::event_loops::EventLoops;
 use super::gap::{Gap, find_gap};
 use super::keep::named_records;
@@ -25,7 +25,7 @@ use super::rebuild::make_missing_batches;
 use super::report::{OpenHow, OpenReport, Replaced, report_cut};
 use super::session::{Mark, Session, read_lock, read_mark};
 use crate::batch_queue::{self, BatchTable};
-use crate::checkpoint::{AbortContent, AbortMarker};
+use crate::checkpoint::{AbortContent, AbortMarker, Field};
 use crate::clock::Clock;
 use crate::commit_log::{
     Behind, CutFacts, CutReport, LogEnd, cut_at, is_cut_begun, keep_behind, sync_from,
@@ -273,7 +273,14 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             });
         }
         sync_from(self.disk, &found.chain, from)?;
-        // Units of what was synced at the checkpoint are whole; the others are made again.
+        // The checkpoint covers units that are taken back here, too, and made again. Until they are synced it
+        // must not: the next start would trust what power loss has left of them.
+        if let Some(first_ms) = first_store_ms(&found.chain, from)? {
+            let covered_ms = found.checkpoint.value(Field::LogicsTimestamp);
+            let before_ms = covered_ms.min(first_ms - 1);
+            found.checkpoint.set(Field::LogicsTimestamp, before_ms);
+        }
+        // Units of what was synced before are whole.
         queues.recovery().recover(Trust::Below(signed(from)))?;
         queues.truncate_from(from)?;
         Ok(batch_queue::Trust::Below(from))

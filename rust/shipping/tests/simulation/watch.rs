@@ -289,7 +289,8 @@ impl World {
         if is_ahead {
             self.count.ahead += 1;
             self.nodes[node].refused = Some(why.to_owned());
-            let is_so = promise.has_diverged();
+            // An empty log may begin where the master's does no more: it has lost all that it had.
+            let is_so = promise.has_diverged() || promise.end > self.ledger.end();
             demand!(is_so, "slave {node} is refused, and it is not ahead: {why}");
         } else if is_behind {
             self.count.too_far_behind += 1;

@@ -66,6 +66,7 @@ counts! {
     deposed: "masters that followed another one",
     set_changes: "sync-state sets altered",
     refused_sets: "sync-state sets refused",
+    sets_fenced: "rare: requests for another set that were refused before they came",
     cut_logs: "logs cut to be a copy",
     cut_bytes: "bytes cut",
     new_ids: "brokers that gave up their id",

@@ -182,6 +182,7 @@ impl World {
             "has connected once more",
             // A deposed master whose slave is one of the group's, or the reverse.
             "no epoch of the master",
+            "another one was master since",
             "the slave is ahead",
             TOO_FAR_BEHIND,
             NOTHING_STAYS,

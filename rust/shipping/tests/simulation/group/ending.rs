@@ -163,6 +163,9 @@ impl World {
         let Some(own) = entries_of(broker) else {
             return;
         };
+        // A master that has not heard of it may count what it had reported, and promise that anew.
+        let owed = self.ledger.copies[broker].owed;
+        let counted_to = self.ledger.promised_end().max(owed);
         for other in (0..self.nodes.len()).filter(|other| *other != broker) {
             let Some(others) = entries_of(other) else {
                 continue;
@@ -175,7 +178,7 @@ impl World {
                 next.map_or(self.ledger.copies[node].end(), |next| next.start)
             };
             let from = end_of(broker, &own).min(end_of(other, &others));
-            if from < self.ledger.promised_end() {
+            if from < counted_to {
                 self.ledger.give_up_of(other, from);
             }
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use mqcore_replica::controller::{
-    AlterSet, ApplyId, AskedBy, Code, Elect, Epochs, Event, Register, View,
+    AlterSet, ApplyId, AskedBy, Code, Elect, Epochs, Event, Fence, Register, View,
 };
 
 use super::flaw::Flaw;
@@ -78,6 +78,7 @@ impl World {
             }
             Purpose::Elect => Some(self.held(controller, AskedBy::Broker(ask.id), false)?),
             Purpose::Alter => Some(self.altered(controller, ask)?),
+            Purpose::Fence => Some(self.fenced(ask)?),
         };
         let liveness = &self.controllers.all[controller].liveness;
         let alive = liveness.candidates(None, now_ms);
@@ -100,6 +101,26 @@ impl World {
             alive,
             new_id,
         }))
+    }
+
+    fn fenced(&mut self, ask: &Ask) -> Checked<Option<Decided>> {
+        let Some((epoch, wanted)) = &ask.wanted else {
+            return Ok(None);
+        };
+        let event = Event::Fence(Fence {
+            name: NAME.to_owned(),
+            master: ask.id,
+            seen: Epochs {
+                master: *epoch,
+                set: wanted.set_epoch,
+            },
+        });
+        let answer = self.propose(&event)?;
+        let is_done = answer
+            .as_ref()
+            .is_some_and(|answer| answer.code == Code::Success);
+        self.count.sets_fenced += u64::from(is_done);
+        Ok(answer)
     }
 
     fn altered(&mut self, controller: usize, ask: &Ask) -> Checked<Option<Decided>> {

@@ -36,7 +36,7 @@ pub(crate) struct Copy {
     /// What it has reported at the most.
     reported: u64,
     /// The same at the last loss of power: a master may count it until the broker has so much again.
-    owed: u64,
+    pub(crate) owed: u64,
     /// From where on it holds what was promised once and was given up since: until its log is cut, or it
     /// leads. What is promised there now may be the same by chance: the blank end of a file is.
     forgiven_from: Option<u64>,
@@ -244,8 +244,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// A send was acknowledged by a broker.
+    /// A send was acknowledged by a broker. By one whose end is given up it is no more than that end.
     pub(crate) fn acknowledged(&mut self, broker: usize, acked: Acked) -> Checked {
+        if self.copies[broker].forgiven_from.is_some() {
+            return Ok(());
+        }
         self.promise(broker, acked.end, "has acknowledged a message")?;
         self.acked.push(acked);
         Ok(())

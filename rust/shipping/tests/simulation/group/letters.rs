@@ -26,6 +26,8 @@ pub(crate) enum Purpose {
     Replicas,
     /// Another sync-state set (1001).
     Alter,
+    /// Every request for another one that was sent is to be refused (our own, `FENCE_SET`).
+    Fence,
 }
 
 /// A request of a broker.

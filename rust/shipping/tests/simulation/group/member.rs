@@ -8,6 +8,7 @@ use mqcore_replica::Alteration;
 use mqcore_replica::controller::{Code, View};
 
 use super::letters::{Answer, Ask, Purpose};
+use super::set_requests::SetRequests;
 
 const RETRY_MS: u64 = 1_000;
 const FIRST_LOOK_MS: u64 = 3_000;
@@ -69,9 +70,7 @@ pub(crate) struct Member {
     beat_ms: u64,
     heartbeat_ms: u64,
     replicas_ms: u64,
-    wanted: Option<Alteration>,
-    sets_asked: u64,
-    refused: Option<(i32, u64)>,
+    sets: SetRequests,
     looked_before: bool,
     orders: Vec<Order>,
 }
@@ -99,9 +98,7 @@ impl Member {
             beat_ms: 0,
             heartbeat_ms,
             replicas_ms,
-            wanted: None,
-            sets_asked: 0,
-            refused: None,
+            sets: SetRequests::default(),
             looked_before: false,
             orders: Vec::new(),
         }
@@ -132,11 +129,11 @@ impl Member {
                 .get(&purpose)
                 .is_none_or(|due_ms| *due_ms <= now_ms);
             if is_due && self.asked.insert(purpose) {
-                let wanted = self.wanted.clone().map(|wanted| (self.epoch, wanted));
+                let wanted = self.sets.asked(purpose, self.set_epoch);
                 asks.push(Ask {
                     purpose,
                     id: self.id.unwrap_or(0),
-                    wanted: wanted.filter(|_| purpose == Purpose::Alter),
+                    wanted: wanted.map(|wanted| (self.epoch, wanted)),
                 });
             }
         }
@@ -154,9 +151,7 @@ impl Member {
             Phase::Registered => vec![Purpose::Elect],
             Phase::Running => {
                 let mut wants = vec![Purpose::Replicas];
-                if self.wanted.is_some() && self.is_master() {
-                    wants.push(Purpose::Alter);
-                }
+                wants.extend(self.sets.purpose().filter(|_| self.is_master()));
                 if self.due_ms.contains_key(&Purpose::Elect) && !self.is_learner {
                     wants.push(Purpose::Elect);
                 }
@@ -183,6 +178,7 @@ impl Member {
             new_id,
         }) = answer
         else {
+            self.sets.unheard(purpose);
             self.due_ms.insert(purpose, now_ms + RETRY_MS);
             if controller == self.leader {
                 let hint = match answer {
@@ -211,6 +207,7 @@ impl Member {
             Purpose::Elect => self.hear_elected(code, view.as_ref(), now_ms),
             Purpose::Replicas => self.hear_replicas(view.as_ref(), is_before, now_ms),
             Purpose::Alter => self.hear_altered(code, view.as_ref(), now_ms),
+            Purpose::Fence => self.hear_fenced(code, view.as_ref(), now_ms),
             Purpose::NewId | Purpose::Register => {
                 self.due_ms.insert(purpose, now_ms + RETRY_MS);
             }
@@ -257,11 +254,7 @@ impl Member {
                 self.due_ms.insert(Purpose::Elect, now_ms);
             }
         } else if view.master_epoch == self.epoch && self.is_master() {
-            if !is_before
-                && let Some((replaced, number)) = self.refused.take()
-                && view.set_epoch <= replaced
-                && number == self.sets_asked
-            {
+            if !is_before && let Some(number) = self.sets.hear_set(view) {
                 self.orders.push(Order::RefuseSet(number));
             }
             self.take_set(view);
@@ -269,17 +262,32 @@ impl Member {
     }
 
     fn hear_altered(&mut self, code: Code, view: Option<&View>, now_ms: u64) {
-        let wanted = self.wanted.take();
         match view.filter(|_| code == Code::Success) {
-            Some(view) => self.take_set(view),
+            Some(view) => {
+                self.sets.wanted = None;
+                self.take_set(view);
+            }
             None => {
-                if let Some(wanted) = wanted {
-                    self.refused = Some((wanted.set_epoch, self.sets_asked));
-                    self.looked_before = self.asked.contains(&Purpose::Replicas);
+                if self.sets.hear_refusal() {
+                    self.look_behind(now_ms);
                 }
-                self.due_ms.insert(Purpose::Replicas, now_ms);
             }
         }
+    }
+
+    fn hear_fenced(&mut self, code: Code, view: Option<&View>, now_ms: u64) {
+        let view = view.filter(|_| code == Code::Success);
+        self.sets.hear_fenced(view.is_some());
+        match view {
+            Some(view) => self.take_set(view),
+            None => self.look_behind(now_ms),
+        }
+    }
+
+    /// Looks at the group at once; a look that is under way shows what was before.
+    fn look_behind(&mut self, now_ms: u64) {
+        self.looked_before = self.asked.contains(&Purpose::Replicas);
+        self.due_ms.insert(Purpose::Replicas, now_ms);
     }
 
     /// Takes a notice of the controller.
@@ -289,14 +297,13 @@ impl Member {
 
     /// Asks for another set, as the master sees it.
     pub(crate) fn alter(&mut self, wanted: Alteration) {
-        self.wanted = Some(wanted);
-        self.sets_asked += 1;
+        self.sets.alter(wanted);
         self.due_ms.remove(&Purpose::Alter);
     }
 
     /// Whether no set was asked for since a refusal.
     pub(crate) fn is_last(&self, number: u64) -> bool {
-        number == self.sets_asked
+        number == self.sets.count
     }
 
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {
@@ -327,8 +334,7 @@ impl Member {
         self.epoch = epoch;
         self.is_gone = false;
         self.master_id = Some(master);
-        self.wanted = None;
-        self.refused = None;
+        self.sets.begin_reign();
         if master == id {
             self.set_epoch = view.set_epoch;
             self.orders.push(Order::Become {
@@ -347,6 +353,7 @@ impl Member {
     fn take_set(&mut self, view: &View) {
         if self.is_master() && view.set_epoch > self.set_epoch {
             self.set_epoch = view.set_epoch;
+            self.sets.hear_newer();
             self.orders.push(Order::TakeSet {
                 members: view.in_sync.clone(),
                 set_epoch: view.set_epoch,

@@ -21,6 +21,7 @@ mod node;
 mod options;
 mod roles;
 mod sends;
+mod set_requests;
 mod start;
 mod timers;
 mod watch;

@@ -137,7 +137,9 @@ impl World {
             }
         }
         for ask in asks {
-            if let Some((epoch, wanted)) = &ask.wanted {
+            if ask.purpose == Purpose::Alter
+                && let Some((epoch, wanted)) = &ask.wanted
+            {
                 let set_epoch = wanted.set_epoch;
                 let reign = Reign {
                     epoch: *epoch,
