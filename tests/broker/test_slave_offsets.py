@@ -218,6 +218,30 @@ def test_deliveries_of_a_master_are_written_once_the_log_is_durable(tmp_path: Pa
     run_on("asyncio", run())
 
 
+def test_offsets_are_written_once_the_log_is_durable(tmp_path: Path) -> None:
+    """Else power loss takes check points, and who is elected passes over what they are about."""
+
+    async def run() -> None:
+        async with live(tmp_path / "b", flushIntervalCommitLog="3600000") as broker:
+            state, persistence = broker.broker.state, broker.broker._opened_persistence()
+            expect(await broker.send("T", b"x"), broker.address)
+            before = state.store.stats()
+            assert before.flushed < before.appended
+            state.fast_path.offsets.commit("g", "T", 0, 1)
+            flushed_at_write: list[int] = []
+            write = persistence.offsets.table._file.save
+
+            def save(content: bytes) -> None:
+                flushed_at_write.append(state.store.stats().flushed)
+                write(content)
+
+            cast("Any", persistence.offsets.table._file).save = save
+            await persistence.offsets.save()
+            assert flushed_at_write[0] >= before.appended
+
+    run_on("asyncio", run())
+
+
 def _is_delivered(content: bytes, offsets: dict[int, int]) -> None:
     delays = DelayTable((1_000,), 0)
     delays.load(content)

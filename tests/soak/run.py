@@ -36,8 +36,9 @@ from soak.traffic import LEVELS_S, NAMES, ORDERED, REJECTED, WORKS, Traffic
 _MIB: Final = 1 << 20
 ROOT: Final = Credentials("root", "root-secret")
 APP: Final = Credentials("soak", "soak-secret")
-# What grows by more in an hour is a leak.
-LIMITS_PER_HOUR: Final = {"memory": 2 * _MIB, "descriptors": 4.0, "threads": 2.0, "disk": 64 * _MIB}
+# What grows by more in an hour is a leak. Pools of threads grow to their bound, six on two cores,
+# when requests come at once; one thread that is left behind by each harm would be sixty.
+LIMITS_PER_HOUR: Final = {"memory": 2 * _MIB, "descriptors": 4.0, "threads": 6.0, "disk": 64 * _MIB}
 # An hour's growth cannot be read from less.
 _MEASURABLE_S: Final = 2_400.0
 _SETTLE_S: Final = 600.0

@@ -80,7 +80,11 @@ class ConsumerOffsetFile:
             await self.table.go_back(NO_OFFSETS)
 
     async def _snapshot(self) -> Snapshot | None:
-        """Offsets of groups that pop may rest on check points: those are made durable first."""
+        """What was read, and the check points of what was popped, is made durable first.
+
+        Of a slave, too, which does not know who pops: its master's offsets may be those of groups
+        whose check points power loss would take from it.
+        """
         fast_path = self._state.fast_path
         version = self._state.offsets_version.next(self._state.now_ms())
         self._state.offsets_version = version
@@ -91,9 +95,8 @@ class ConsumerOffsetFile:
         table = await self._settled(offsets, has_pops=has_pops)
         if table is None:
             return None
-        if has_pops:
-            await asyncio.to_thread(self._state.store.flush)
-            self._pop_records_synced = records
+        await asyncio.to_thread(self._state.store.flush)
+        self._pop_records_synced = records
         history = self._history.to_json(_plain) if self._state.replicas.epochs is not None else {}
         return lambda: pretty(offsets_json(table, version) | history)
 

@@ -46,8 +46,9 @@ class PopRounds:
         self._persistence = persistence
         self._topic = revive_topic(state.settings.cluster)
         self._waiting: dict[int, int] = {}
-        # Nothing comes back before, on the loop's clock.
+        # Nothing comes back before, on the loop's clock; and when the last look ended.
         self._resume_s = 0.0
+        self._looked_s = 0.0
         self._tasks = PeriodicTasks()
 
     def start(self) -> None:
@@ -76,6 +77,12 @@ class PopRounds:
         Raises:
             StoreError: Something could not be read, stored or synced; the next round goes on there.
         """
+        try:
+            return await self._looked()
+        finally:
+            self._looked_s = asyncio.get_running_loop().time()
+
+    async def _looked(self) -> int:
         if not await self._goes_on():
             return 0
         queues = [each for each in self._state.read_queues(self._topic) if self._has_news(each)]
@@ -99,14 +106,17 @@ class PopRounds:
         """Returns whether the dispatch goes on; nothing comes back soon after it stood still.
 
         Under a controller it does while a member of the set is away: acknowledgements are in the
-        log then, and the timers, which look idle, do not have them.
+        log then, and the timers, which look idle, do not have them. Where nobody has looked for
+        some time, of a paused process or one that was no master, it may have stood still.
         """
         loop = asyncio.get_running_loop()
         began_s, goes_on = loop.time(), False
+        is_late = began_s - self._looked_s > self._period_s() + _STALLED_S
+        is_unseen = is_late and self._state.replicas.epochs is not None
         try:
             goes_on = await self._is_dispatched()
         finally:
-            if not goes_on or loop.time() - began_s > _STALLED_S:
+            if not goes_on or is_unseen or loop.time() - began_s > _STALLED_S:
                 self._resume_s = loop.time() + _BROUGHT_S
         return goes_on
 

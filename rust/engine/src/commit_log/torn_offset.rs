@@ -206,6 +206,9 @@ fn zero_words(head: &[u8], border: usize) -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use mqcore_record::encode::{Limits, Message, Prepared};
+    use mqcore_record::{Found, Host, check};
+
     use super::*;
 
     fn position(queue_id: i32, queue_offset: i64) -> QueuePosition {
@@ -244,6 +247,35 @@ mod tests {
         assert_eq!(zero_words(&head, 28), Some(12..28));
         assert_eq!(zero_words(&head, 27), Some(19..27));
         assert_eq!(zero_words(&head, 29), None);
+    }
+
+    /// Half messages and check points of the broker itself are no less lost by it than a user's.
+    #[test]
+    fn topics_of_the_broker_are_looked_at_too() {
+        let host = Host::V4 {
+            address: [127, 0, 0, 1],
+            port: 10_911,
+        };
+        for topic in ["t", "RMQ_SYS_TRANS_OP_HALF_TOPIC"] {
+            let message = Message::of(topic, 0, b"body", host);
+            let mut prepared = Prepared::new(&message, &Limits { body_len_max: 100 }).unwrap();
+            let border = PHYSICAL_OFFSET_AT + 5;
+            let at = SECTOR_BYTES - border as u64;
+            prepared.stamp(9, at.cast_signed(), 1_795_249_600_000);
+            let mut bytes = vec![0; prepared.total_len()];
+            prepared.write_to(&mut bytes);
+            for (torn, expected) in [(false, 0), (true, 1)] {
+                if torn {
+                    bytes[border - WORD_BYTES..border].fill(0);
+                }
+                let Ok(Found::Record(record)) = check(&bytes, CrcCheck::Verify) else {
+                    panic!("{topic}: the body is whole");
+                };
+                let mut doubtful = DoubtfulRecords::since(0);
+                doubtful.look_at(&record, at);
+                assert_eq!(doubtful.records.len(), expected, "{topic}");
+            }
+        }
     }
 
     #[test]

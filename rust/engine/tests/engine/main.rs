@@ -18,6 +18,7 @@ mod meddling;
 mod members;
 mod model;
 mod queue_damage;
+mod queues_made_again;
 mod reading;
 mod replica;
 mod retention;

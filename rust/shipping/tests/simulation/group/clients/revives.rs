@@ -90,6 +90,10 @@ impl World {
         match revives.step {
             Step::Idle => {
                 if now_ms >= revives.next_ms {
+                    if now_ms > revives.next_ms + STALLED_MS {
+                        // Nobody has looked for some time: it may have stood still.
+                        revives.resume_ms = now_ms + BROUGHT_MS;
+                    }
                     revives.next_ms = now_ms + REVIVE_MS;
                     revives.step = Step::Begun {
                         at_ms: now_ms,

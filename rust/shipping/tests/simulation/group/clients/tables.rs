@@ -205,7 +205,6 @@ impl World {
         let pop_records = served.path.shared.pops_stored();
         rest.retain(|key, _queues| !is_own(key));
         let tables = &mut served.tables;
-        let needs_disk = own != tables.own_settled || pop_records != tables.pop_records;
         tables.saving = Some(Saving {
             version,
             own,
@@ -214,10 +213,8 @@ impl World {
             end: store.replica().appended(),
             until_ms: now_ms + SETTLE_MS,
         });
-        if needs_disk {
-            let flushed = store.durability().flush();
-            self.nodes[broker].twin_done(flushed)?;
-        }
+        let flushed = store.durability().flush();
+        self.nodes[broker].twin_done(flushed)?;
         Ok(())
     }
 
