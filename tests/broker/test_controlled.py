@@ -6,6 +6,8 @@ import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +18,7 @@ from live_broker import SMALL, Live
 from loops import run_on, until
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.controlled import ControlledBroker
+from mqcore.broker.replication.asking import MasterCalls
 from mqcore.broker.replication.controller_messages import Ask, Purpose
 from mqcore.broker.replication.membership import (
     Phase,
@@ -403,6 +406,29 @@ def test_what_is_delivered_is_written_down_once_nobody_cuts_it_off_the_log(tmp_p
             await them.begin(2)
             await until(lambda: "1:1" in _text(config / "delayOffset.json"))
             await until(lambda: _read_ms(config / "timercheck") > due_ms)
+
+    run_on("asyncio", run())
+
+
+def test_nothing_is_asked_of_a_master_whose_epoch_is_over(tmp_path: Path) -> None:
+    """A slave that was paused hears late of it, and has the log of the next one."""
+
+    async def run() -> None:
+        async with members(tmp_path) as them:
+            await them.begin(1)
+            await them.until_master(1)
+            await them.begin(2)
+            await them.until_slave(2)
+            await them.until_in_sync(1, 2)
+            state = them.brokers[2].state
+            calls, epochs = MasterCalls(state), state.replicas.epochs
+            assert epochs is not None
+            assert calls.address == state.replicas.master_address != ""
+            later = SimpleNamespace(last_epoch=state.role.epoch + 1)
+            state.replicas.epochs = cast("Any", later)
+            assert calls.address == ""
+            state.replicas.epochs = epochs
+            await calls.close()
 
     run_on("asyncio", run())
 

@@ -37,9 +37,14 @@ class MasterCalls:
 
     @property
     def address(self) -> str:
-        """Where the master answers requests; empty while it is not known, or is ourselves."""
-        address = self._state.replicas.master_address
-        return "" if address == self._state.address else address
+        """Where the master answers requests; empty while it is not known, or is ourselves.
+
+        Nor is one known whose epoch is before the last one of our log: another one was master since
+        (`LinkFault::OldMaster`), and what it has delivered and made is not what we have a copy of.
+        """
+        address, epochs = self._state.replicas.master_address, self._state.replicas.epochs
+        is_over = epochs is not None and self._state.role.epoch < epochs.last_epoch
+        return "" if is_over or address == self._state.address else address
 
     async def link(self, address: str) -> Link:
         """Returns the connection to a master.

@@ -85,10 +85,11 @@ impl World {
         }
     }
 
-    /// The epoch of the master that a slave follows.
+    /// The epoch of the master that a slave follows; `None` where its log has a later one (`MasterCalls.address`).
     pub(crate) fn followed_epoch(&self, broker: usize) -> Option<i32> {
+        let last = self.nodes[broker].opened()?.epochs.table().last_epoch();
         match self.nodes[broker].process.as_ref()?.followed {
-            Some(Order::Follow { epoch, .. }) => Some(epoch),
+            Some(Order::Follow { epoch, .. }) => Some(epoch).filter(|epoch| *epoch >= last),
             _ => None,
         }
     }
