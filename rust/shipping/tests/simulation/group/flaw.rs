@@ -66,7 +66,7 @@ pub(crate) enum Flaw {
     OffsetsBeforeLog,
     /// Offsets of a group that pops are written down before its check points are confirmed.
     PopOffsetsUnsettled,
-    /// Offsets that lie behind a log that was cut stay.
+    /// Offsets are written before the log is durable, and those behind a log that has lost its end stay.
     OffsetsNotClipped,
     /// A slave does not follow the offsets of its master.
     OffsetsNotFollowed,
