@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,9 +17,10 @@ from loops import run_on, until
 from mqcore.broker.consumer_offsets import ahead_of, changed_since
 from mqcore.broker.delays import DelayTable
 from mqcore.broker.replication.metadata import MetadataSync
+from mqcore.broker.state import BrokerState
 from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode, expect
-from mqcore.state_files import StateFile
+from mqcore.state_files import PersistedTable, StateFile
 
 KEY = "T@g"
 
@@ -193,26 +195,30 @@ def test_tables_of_a_master_count_when_its_log_is_confirmed_here(tmp_path: Path)
     run_on("asyncio", run())
 
 
+def _flushed_at_writes(state: BrokerState, table: PersistedTable) -> list[int]:
+    """Returns up to where the log is durable at each write of a table from now on."""
+    flushed: list[int] = []
+    file = table._file
+    write = file.save
+
+    def save(content: bytes) -> None:
+        flushed.append(state.store.stats().flushed)
+        write(content)
+
+    cast("Any", file).save = save
+    return flushed
+
+
 def test_deliveries_of_a_master_are_written_once_the_log_is_durable(tmp_path: Path) -> None:
     """Else power loss takes what was delivered, and who is elected then never delivers it."""
 
     async def run() -> None:
-        async with live(tmp_path / "b", flushIntervalCommitLog="3600000") as broker:
+        async with unflushed(tmp_path) as (broker, appended):
             state, persistence = broker.broker.state, broker.broker._opened_persistence()
-            expect(await broker.send("T", b"x"), broker.address)
-            before = state.store.stats()
-            assert before.flushed < before.appended
             text, path = b'{"offsetTable":{1:1}}', tmp_path / "b" / "config" / "delayOffset.json"
-            flushed_at_write: list[int] = []
-            write = persistence.delays.table._file.save
-
-            def save(content: bytes) -> None:
-                flushed_at_write.append(state.store.stats().flushed)
-                write(content)
-
-            cast("Any", persistence.delays.table._file).save = save
+            flushed = _flushed_at_writes(state, persistence.delays.table)
             await persistence.delays.follow(text, None)
-            assert flushed_at_write[0] >= before.appended
+            assert flushed[0] >= appended
             assert StateFile(path).load(lambda content: _is_delivered(content, {1: 1}))
 
     run_on("asyncio", run())
@@ -222,24 +228,24 @@ def test_offsets_are_written_once_the_log_is_durable(tmp_path: Path) -> None:
     """Else power loss takes check points, and who is elected passes over what they are about."""
 
     async def run() -> None:
-        async with live(tmp_path / "b", flushIntervalCommitLog="3600000") as broker:
+        async with unflushed(tmp_path) as (broker, appended):
             state, persistence = broker.broker.state, broker.broker._opened_persistence()
-            expect(await broker.send("T", b"x"), broker.address)
-            before = state.store.stats()
-            assert before.flushed < before.appended
             state.fast_path.offsets.commit("g", "T", 0, 1)
-            flushed_at_write: list[int] = []
-            write = persistence.offsets.table._file.save
-
-            def save(content: bytes) -> None:
-                flushed_at_write.append(state.store.stats().flushed)
-                write(content)
-
-            cast("Any", persistence.offsets.table._file).save = save
+            flushed = _flushed_at_writes(state, persistence.offsets.table)
             await persistence.offsets.save()
-            assert flushed_at_write[0] >= before.appended
+            assert flushed[0] >= appended
 
     run_on("asyncio", run())
+
+
+@asynccontextmanager
+async def unflushed(root: Path) -> AsyncIterator[tuple[Live, int]]:
+    """A broker with a message that is not durable yet, and the end of its log."""
+    async with live(root / "b", flushIntervalCommitLog="3600000") as broker:
+        expect(await broker.send("T", b"x"), broker.address)
+        stats = broker.broker.state.store.stats()
+        assert stats.flushed < stats.appended
+        yield broker, stats.appended
 
 
 def _is_delivered(content: bytes, offsets: dict[int, int]) -> None:
