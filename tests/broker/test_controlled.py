@@ -81,6 +81,13 @@ class Members:
         self.brokers[number] = broker
         return broker
 
+    async def begin_pair(self) -> None:
+        """Starts two members, the first as the master of the second."""
+        await self.begin(1)
+        await self.until_master(1)
+        await self.begin(2)
+        await self.until_slave(2)
+
     async def kill(self, number: int) -> None:
         """Ends a member as kill -9 does; the controller sees it."""
         broker = self.brokers.pop(number)
@@ -188,10 +195,7 @@ def test_until_a_master_is_known_a_broker_takes_nothing_and_nobody_knows_it(
 def test_a_slave_is_promoted_where_it_is_and_the_old_master_comes_back(tmp_path: Path) -> None:
     async def run() -> None:
         async with members(tmp_path) as them:
-            await them.begin(1)
-            await them.until_master(1)
-            await them.begin(2)
-            await them.until_slave(2)
+            await them.begin_pair()
             await them.send(1, 50)
             await them.until_in_sync(1, 2)
             await them.send(1, 50, 50)
@@ -224,10 +228,7 @@ def test_a_running_master_that_hears_of_another_one_follows_it_in_the_same_proce
 ) -> None:
     async def run() -> None:
         async with members(tmp_path) as them:
-            await them.begin(1)
-            await them.until_master(1)
-            await them.begin(2)
-            await them.until_slave(2)
+            await them.begin_pair()
             await them.until_in_sync(1, 2)
             await them.send(1, 20)
             port, before = them.brokers[1].ports, them.brokers[1].broker
@@ -313,10 +314,7 @@ def test_a_store_that_was_closed_to_be_opened_anew_has_no_file_open(tmp_path: Pa
 def test_epochs_and_status_are_shown_as_officially(tmp_path: Path) -> None:
     async def run() -> None:
         async with members(tmp_path) as them:
-            await them.begin(1)
-            await them.until_master(1)
-            await them.begin(2)
-            await them.until_slave(2)
+            await them.begin_pair()
             await them.until_in_sync(1, 2)
             await them.send(1, 5)
             epochs = await them.live(2).json(RequestCode.GET_BROKER_EPOCH_CACHE)
@@ -415,10 +413,7 @@ def test_nothing_is_asked_of_a_master_whose_epoch_is_over(tmp_path: Path) -> Non
 
     async def run() -> None:
         async with members(tmp_path) as them:
-            await them.begin(1)
-            await them.until_master(1)
-            await them.begin(2)
-            await them.until_slave(2)
+            await them.begin_pair()
             await them.until_in_sync(1, 2)
             state = them.brokers[2].state
             calls, epochs = MasterCalls(state), state.replicas.epochs

@@ -40,10 +40,10 @@ def _of_text(text: bytes) -> ProgressHistory[int]:
 
 def test_a_file_goes_back_to_the_newest_state_that_the_log_has() -> None:
     history, log = ProgressHistory[int](), _Log([1] * 30)
-    assert history.to_json(int) == {}
+    assert history.to_json() == {}
     for end, state in ((10, 1), (20, 2), (30, 3)):
         history.add(log, end, state)
-    read = _of_text(compact(history.to_json(int)))
+    read = _of_text(compact(history.to_json()))
     assert read.go_back(log) is None
     assert read.newest == ((1, 30), 3)
     # Shorter, and grown again by another master.
@@ -72,7 +72,7 @@ def test_a_file_has_few_states_the_first_of_them_and_the_last(steps: list[int]) 
         end += step
         history.add(log, end, end)
         ends.append(end)
-    rows = parse_object(compact(history.to_json(int)))[KEY]
+    rows = parse_object(compact(history.to_json()))[KEY]
     kept = [row["end"] for row in rows]
     assert len(kept) <= STATES_MAX
     assert kept == sorted(set(kept))

@@ -368,10 +368,7 @@ def test_a_killed_broker_s_store_is_taken_as_it_lies(tmp_path: Path) -> None:
 def test_a_member_s_snapshot_ends_at_the_confirm_offset(tmp_path: Path) -> None:
     async def go() -> tuple[int, int]:
         async with members(tmp_path) as them:
-            await them.begin(1)
-            await them.until_master(1)
-            await them.begin(2)
-            await them.until_slave(2)
+            await them.begin_pair()
             await them.send(1, 50)
             await them.until_in_sync(1, 2)
             await them.send(1, 50, 50)

@@ -11,10 +11,10 @@ from mqcore.broker.consumer_offsets import (
     NO_OFFSETS,
     OffsetTable,
     clip,
-    is_own,
     offsets_json,
     offsets_of,
     own_of,
+    with_own,
 )
 from mqcore.broker.progress_history import ProgressHistory, gone_back
 from mqcore.broker.settled import is_settled, log_end
@@ -31,8 +31,9 @@ class ConsumerOffsetFile:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker; `load` reads the file into the fast path."""
         self._state = state
-        self._pop_records_synced = 0
-        # Offsets of the broker's own groups that may be written, and how often others were left.
+        # Check points of pops that are confirmed, offsets of the broker's own groups that may be
+        # written, and how often others were left.
+        self._pops_settled = 0
         self._own_settled: OffsetTable = {}
         self._own_left = 0
         self._history = ProgressHistory[OffsetTable]()
@@ -51,9 +52,7 @@ class ConsumerOffsetFile:
         left = None if epochs is None else self._history.go_back(epochs)
         if left is not None:
             newest = self._history.newest
-            own = {} if newest is None else newest[1]
-            table = {key: queues for key, queues in table.items() if not is_own(key)}
-            table |= {key: dict(queues) for key, queues in own.items()}
+            table = with_own(table, {} if newest is None else own_of(newest[1]))
             _log.warning("%s: of the own groups it %s", self.table.path, gone_back(left, newest))
         store = self._state.store
         clip(table, store.bounds, store.ends_behind_queues())
@@ -90,17 +89,14 @@ class ConsumerOffsetFile:
         self._state.offsets_version = version
         # Beside the loop: a million pairs take seconds.
         offsets = await asyncio.to_thread(fast_path.offsets.snapshot)
-        records = fast_path.pops.records_stored
-        has_pops = records != self._pop_records_synced
-        table = await self._settled(offsets, has_pops=has_pops)
+        table = await self._settled(offsets)
         if table is None:
             return None
         await asyncio.to_thread(self._state.store.flush)
-        self._pop_records_synced = records
-        history = self._history.to_json(_plain) if self._state.replicas.epochs is not None else {}
+        history = self._history.to_json() if self._state.replicas.epochs is not None else {}
         return lambda: pretty(offsets_json(table, version) | history)
 
-    async def _settled(self, table: OffsetTable, *, has_pops: bool) -> OffsetTable | None:
+    async def _settled(self, table: OffsetTable) -> OffsetTable | None:
         """Returns a table with the broker's own groups as far as what they rest on is confirmed.
 
         That is what was asked about anew, or has come back, before they were committed. Groups that
@@ -110,23 +106,20 @@ class ConsumerOffsetFile:
         epochs = self._state.replicas.epochs
         if epochs is None:
             return table
+        pops = self._state.fast_path.pops.records_stored
+        has_pops = pops != self._pops_settled
         own, end = own_of(table), log_end(self._state)
         if own != self._own_settled or has_pops:
             if await is_settled(self._state, end):
-                self._own_settled = own
+                self._own_settled, self._pops_settled = own, pops
                 self._history.add(epochs, end, own)
             else:
                 # The next call writes them.
                 self._own_left += 1
                 if has_pops:
                     return None
-        rest = {key: queues for key, queues in table.items() if key not in own}
-        return {**rest, **self._own_settled}
+        return with_own(table, self._own_settled)
 
 
 def _own_offsets(found: object) -> OffsetTable:
     return offsets_of({"offsetTable": found})
-
-
-def _plain(table: OffsetTable) -> object:
-    return {key: dict(queues) for key, queues in table.items()}

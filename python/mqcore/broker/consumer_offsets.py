@@ -5,6 +5,7 @@ The table is the fast path's; here it is a mapping of `topic@group` to offsets b
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from mqcore.errors import BadJsonError
 from mqcore.model.groups import SYSTEM_GROUP_PREFIX
@@ -20,6 +21,8 @@ SEPARATOR = "@"
 NO_OFFSETS = b"{}"
 
 OffsetTable = Mapping[str, Mapping[int, int]]
+
+_Offsets = TypeVar("_Offsets", bound=Mapping[int, int])
 
 
 def parse_offsets(text: bytes) -> dict[str, dict[int, int]]:
@@ -146,6 +149,11 @@ def ahead_of(
 def own_of(table: OffsetTable) -> dict[str, dict[int, int]]:
     """Returns the offsets of the broker's own groups."""
     return {key: dict(queues) for key, queues in table.items() if is_own(key)}
+
+
+def with_own(table: Mapping[str, _Offsets], own: Mapping[str, _Offsets]) -> dict[str, _Offsets]:
+    """Returns a table with other offsets of the broker's own groups."""
+    return {key: queues for key, queues in table.items() if not is_own(key)} | dict(own)
 
 
 def split_key(key: str) -> tuple[str, str] | None:

@@ -5,6 +5,7 @@ Belongs to the event loop; the disk is waited for in threads. Knows no timetable
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from mqcore.broker.progress_history import ProgressHistory, gone_back
 from mqcore.broker.settled import is_settled, log_end
 from mqcore.broker.state import BrokerState
 from mqcore.model.reading import as_dict, as_int
-from mqcore.model.relaxed_json import compact, parse_object, pretty
+from mqcore.model.relaxed_json import parse_object, pretty
 from mqcore.state_files import PersistedTable, Snapshot, StateFile
 
 _log = logging.getLogger("mqcore.broker")
@@ -23,7 +24,7 @@ class _Delays(NamedTuple):
     """The delays at one time: how often they had changed, the offsets by level, and the object."""
 
     changes: int
-    offsets: dict[int, int]
+    offsets: Mapping[int, int]
     json: dict[str, object]
 
 
@@ -33,20 +34,19 @@ class DelayFile:
     def __init__(self, state: BrokerState) -> None:
         """Takes the broker; `load` reads the file."""
         self._state = state
-        self._history = ProgressHistory[dict[int, int]]()
+        self._history = ProgressHistory[Mapping[int, int]]()
         self.table = PersistedTable(
             StateFile(Path(state.settings.store_dir) / "config" / "delayOffset.json"),
             load=self._take,
             snapshot=self._snapshot,
             version=lambda: self._settled.changes,
         )
+        # What may be written.
         self._settled = self._now()
-        # What may be written of it, as bytes.
-        self._content = self._text()
 
     def _now(self) -> _Delays:
         delays = self._state.delays
-        return _Delays(delays.changes, dict(delays.offsets), delays.to_json())
+        return _Delays(delays.changes, delays.offsets, delays.to_json())
 
     def load(self) -> None:
         """Reads the file; every level that has messages is followed. Blocks; for the start.
@@ -55,11 +55,7 @@ class DelayFile:
             StateFileError: There is content that cannot be read.
         """
         self.table.load()
-        state, delays = self._state, self._state.delays
-        queues = (each for each in state.store.queues() if each.topic == SCHEDULE_TOPIC)
-        delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
-        for level in delays.levels:
-            delays.clamp(level, state.store.bounds(SCHEDULE_TOPIC, level - 1))
+        follow_queues(self._state, self._state.boot_ms)
         self._settle(self._now(), None)
 
     def _take(self, text: bytes) -> None:
@@ -69,7 +65,7 @@ class DelayFile:
         left = None if epochs is None else self._history.go_back(epochs)
         if left is not None:
             newest = self._history.newest
-            delays.follow(compact({"offsetTable": {} if newest is None else newest[1]}))
+            delays.go_back({} if newest is None else newest[1])
             _log.warning("%s %s", self.table.path, gone_back(left, newest))
 
     async def follow(self, text: bytes, end: int | None) -> None:
@@ -109,16 +105,26 @@ class DelayFile:
         if epochs is not None and end is not None:
             self._history.add(epochs, end, now.offsets)
         self._settled = now
-        self._content = self._text()
-
-    def _text(self) -> bytes:
-        return pretty(self._settled.json | self._history.to_json(dict))
 
     async def _snapshot(self) -> Snapshot:
         """What was delivered is made durable first: no level is beyond what power loss leaves."""
-        content = self._content
+        content = pretty(self._settled.json | self._history.to_json())
         await asyncio.to_thread(self._state.store.flush)
         return lambda: content
+
+
+def follow_queues(state: BrokerState, now_ms: int) -> None:
+    """Follows every level that has messages, inside of its queue.
+
+    Args:
+        state: The broker.
+        now_ms: When levels that were not followed are to be looked at first.
+    """
+    delays, store = state.delays, state.store
+    queues = (each for each in store.queues() if each.topic == SCHEDULE_TOPIC)
+    delays.need(max((each.queue_id + 1 for each in queues), default=0), now_ms)
+    for level in delays.levels:
+        delays.clamp(level, store.bounds(SCHEDULE_TOPIC, level - 1))
 
 
 def _offsets(found: object) -> dict[int, int]:

@@ -98,7 +98,13 @@ class DelayTable:
         Raises:
             BadJsonError: It cannot be read; nothing was taken.
         """
-        found = _parsed(text)
+        self._replace(_parsed(text))
+
+    def go_back(self, offsets: Mapping[int, int]) -> None:
+        """Takes the offsets of an earlier time; a level without one is at its first message."""
+        self._replace({"offsetTable": offsets})
+
+    def _replace(self, found: Mapping[str, object]) -> None:
         if "offsetTable" in found:
             self._kept.clear()
             for known in self._levels.values():

@@ -8,9 +8,9 @@ before they begin; nothing of who is elected.
 import asyncio
 import logging
 
-from mqcore.broker import policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.consumer_offsets import beyond_end
+from mqcore.broker.delay_file import follow_queues
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
@@ -82,10 +82,8 @@ class MasterWork:
         master since; the log has grown, or lost its end, meanwhile.
         """
         state, now_ms = self._state, self._state.now_ms()
-        queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
-        state.delays.need(max((each.queue_id + 1 for each in queues), default=0), now_ms)
+        follow_queues(state, now_ms)
         for level in state.delays.levels:
-            state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
             state.delays.delivered(level, state.delays.offset(level), now_ms, now_ms)
         await asyncio.to_thread(self._clip_offsets)
         lost = await asyncio.to_thread(self._lost_topics)

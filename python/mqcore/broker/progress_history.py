@@ -49,7 +49,7 @@ class LogEnd(NamedTuple):
 
 
 class ProgressHistory(Generic[T]):
-    """States of one file, oldest first; the last is the file's own."""
+    """States of one file, oldest first; the last is the file's own. Each is a value of JSON."""
 
     def __init__(self) -> None:
         """Begins without a state: what the file has counts as it is."""
@@ -106,15 +106,10 @@ class ProgressHistory(Generic[T]):
             left = left or end
         return left
 
-    def to_json(self, write: Callable[[T], object]) -> dict[str, object]:
-        """Returns what the object of the file has of it; nothing without a state.
-
-        Args:
-            write: Returns the JSON value of a state.
-        """
+    def to_json(self) -> dict[str, object]:
+        """Returns what the object of the file has of it; nothing without a state."""
         rows = [
-            {"epoch": end.epoch, "end": end.offset, "state": write(state)}
-            for end, state in self._states
+            {"epoch": end.epoch, "end": end.offset, "state": state} for end, state in self._states
         ]
         return {KEY: rows} if rows else {}
 

@@ -108,6 +108,11 @@ impl<D: Disk> Checkpoint<D> {
         self.values[field as usize].store(value, Ordering::Release);
     }
 
+    /// Lowers the field to `value`; a higher value changes nothing. As [`Checkpoint::set`].
+    pub fn lower(&self, field: Field, value: i64) {
+        self.values[field as usize].fetch_min(value, Ordering::AcqRel);
+    }
+
     /// Sets the three times to `store_ms` where they are later: for a log that is cut behind a record of that time.
     pub fn lower_times(&self, store_ms: i64) {
         for field in [
@@ -115,7 +120,7 @@ impl<D: Disk> Checkpoint<D> {
             Field::LogicsTimestamp,
             Field::IndexTimestamp,
         ] {
-            self.set(field, self.value(field).min(store_ms));
+            self.lower(field, store_ms);
         }
     }
 

@@ -234,12 +234,12 @@ impl From<Consistent> for LinkFault {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn table(entries: &[(i32, u64)]) -> EpochTable {
+    pub(crate) fn table(entries: &[(i32, u64)]) -> EpochTable {
         let entry = |&(epoch, start)| EpochEntry { epoch, start };
         EpochTable::of(entries.iter().map(entry).collect()).unwrap()
     }

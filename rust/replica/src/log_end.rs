@@ -45,12 +45,7 @@ impl EpochTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::epochs::EpochEntry;
-
-    fn table(entries: &[(i32, u64)]) -> EpochTable {
-        let entry = |&(epoch, start)| EpochEntry { epoch, start };
-        EpochTable::of(entries.iter().map(entry).collect()).unwrap()
-    }
+    use crate::epochs::tests::table;
 
     #[test]
     fn a_log_has_an_end_whose_epoch_reaches_so_far() {

@@ -290,16 +290,8 @@ fn unmarked_start<D: Disk>(chain: &Chain<D>, mark: Option<Mark>) -> u64 {
     round_down(durable, chain.segment_len_bytes()).max(chain.start())
 }
 
-/// When the first record of the file at `base` was stored, ms; `None` where it has none.
-pub(super) fn first_store_ms<D: Disk>(chain: &Chain<D>, base: u64) -> Result<Option<i64>> {
-    let segments = chain.segments();
-    let Some(segment) = segments.iter().find(|segment| segment.base() == base) else {
-        return Ok(None);
-    };
-    first_stored(segment)
-}
-
-fn first_stored<D: Disk>(segment: &Segment<D>) -> Result<Option<i64>> {
+/// When the first record of a file was stored, ms; `None` where it has none.
+pub(super) fn first_store_ms<D: Disk>(segment: &Segment<D>) -> Result<Option<i64>> {
     let head = segment.read(0, HEAD_LEN_MAX)?;
     Ok(peek_store_timestamp_ms(head.as_bytes()).filter(|store_ms| *store_ms != 0))
 }
@@ -313,7 +305,7 @@ fn unclean_start<D: Disk>(found: &Looked<D>, config: &StoreConfig) -> Result<u64
         found.checkpoint.min_timestamp_ms()
     };
     for segment in found.chain.segments().iter().rev() {
-        if first_stored(segment)?.is_some_and(|store_ms| store_ms <= not_after) {
+        if first_store_ms(segment)?.is_some_and(|store_ms| store_ms <= not_after) {
             return Ok(segment.base());
         }
     }

@@ -275,10 +275,10 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         sync_from(self.disk, &found.chain, from)?;
         // The checkpoint covers units that are taken back here, too, and made again. Until they are synced it
         // must not: the next start would trust what power loss has left of them.
-        if let Some(first_ms) = first_store_ms(&found.chain, from)? {
-            let covered_ms = found.checkpoint.value(Field::LogicsTimestamp);
-            let before_ms = covered_ms.min(first_ms - 1);
-            found.checkpoint.set(Field::LogicsTimestamp, before_ms);
+        if let Some(file) = found.chain.find(from)
+            && let Some(first_ms) = first_store_ms(&file)?
+        {
+            found.checkpoint.lower(Field::LogicsTimestamp, first_ms - 1);
         }
         // Units of what was synced before are whole.
         queues.recovery().recover(Trust::Below(signed(from)))?;

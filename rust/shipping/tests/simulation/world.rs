@@ -23,7 +23,7 @@ use super::trace::Trace;
 /// Topics and queues that messages go to.
 pub(crate) const QUEUE_KEYS: [QueueKey; 3] = [("T", 0), ("T", 1), ("Other", 0)];
 
-const HOST: Host = Host::V4 {
+pub(crate) const HOST: Host = Host::V4 {
     address: [127, 0, 0, 1],
     // What power loss takes of the end of a port cannot be distinguished from another one: zeros.
     port: 42 << 8,

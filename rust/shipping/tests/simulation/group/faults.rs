@@ -201,7 +201,6 @@ impl World {
         node.twin = TwinDisk::with_clock(node.time.clock.clone());
         node.has_lost_power = false;
         node.has_died_inside = false;
-        node.delays.fill(0);
         node.kept_delays = History::default();
         node.kept_offsets.clear();
         node.kept_own = History::default();
@@ -229,7 +228,6 @@ impl World {
         known.incarnation += 1;
         known.opening += 1;
         known.turn_at_ms = None;
-        known.delays.fill(0);
         known.delivered_to = 0;
         known.heard = None;
         known.ahead = None;

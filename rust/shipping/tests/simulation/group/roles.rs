@@ -398,7 +398,6 @@ impl World {
         let log = &self.ledger.copies[broker].log;
         let tail = cut_at.map(|at| (at, log.get(at as usize..).unwrap_or_default().to_vec()));
         // Its tables are read anew.
-        self.nodes[broker].delays.fill(0);
         self.nodes[broker].delivered_to = 0;
         self.nodes[broker].heard = None;
         self.nodes[broker].ahead = None;

@@ -2,7 +2,7 @@
 
 use mqcore_engine::error::Error;
 use mqcore_engine::store::Standby;
-use mqcore_record::{Found, Host, Message, head};
+use mqcore_record::{Found, Message, head};
 
 use super::clients::popping::RETRY_TOPIC;
 use super::clients::producing::COMMITTED_TOPIC;
@@ -12,6 +12,7 @@ use super::options::LEVELS;
 use super::world::{Event, World};
 use crate::ledger::{Checked, QueueKey};
 use crate::node::SimStore;
+use crate::world::HOST;
 
 /// The topic of delayed messages.
 pub(crate) const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
@@ -44,12 +45,6 @@ pub(crate) const QUEUES: [QueueKey; 13] = [
 ];
 /// Those of them that are sent to.
 const SENT_TO: usize = 3;
-
-const HOST: Host = Host::V4 {
-    address: [127, 0, 0, 1],
-    // What power loss takes of the end of a port cannot be distinguished from another one: zeros.
-    port: 42 << 8,
-};
 
 /// Timed messages are due within so long, ms.
 const TIMED_MAX_MS: u64 = 5_000;
