@@ -339,6 +339,7 @@ def test_what_is_given_back_is_not_stored_when_its_client_waits_no_more(
             back = {"offset": offset, "group": "g", "delayLevel": -1, "originMsgId": "M"}
             back |= {"originTopic": "t", "unitMode": False, "maxReconsumeTimes": 1}
             answer = await client.call(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+            await client.settled()
             letters = await client.call(
                 RequestCode.GET_MAX_OFFSET, {"topic": "%DLQ%g", "queueId": 0}
             )

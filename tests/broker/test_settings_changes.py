@@ -63,8 +63,8 @@ def test_without_a_file_nothing_is_kept_for_the_next_start() -> None:
 
 
 def test_a_setting_without_effect_is_refused_with_the_reason() -> None:
-    with pytest.raises(RefusedError, match="waitTimeMillsInSendQueue has no effect here"):
-        changed(settings(), {"waitTimeMillsInSendQueue": "500"})
+    with pytest.raises(RefusedError, match="waitTimeMillsInPullQueue has no effect here"):
+        changed(settings(), {"waitTimeMillsInPullQueue": "500"})
 
 
 def test_a_bad_value_is_refused() -> None:

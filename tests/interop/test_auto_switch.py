@@ -16,6 +16,7 @@ from interop.patience import eventually
 from interop.replicated import SMALL, log_of
 from interop.servers import official_software
 from mqcore.native import (
+    EndedLink,
     ReplicationEpochs,
     ReplicationMaster,
     ReplicationMembership,
@@ -69,6 +70,12 @@ class Copy:
             below = max(0, found[0] - int(name))
             assert ours.get(name, b"")[:below] == file[:below], name
 
+    def ended(self) -> EndedLink:
+        """Returns the link that ended, when one did."""
+        links = eventually(self.slave.take_ended, lambda found: found != [])
+        (link,) = links
+        return link
+
     def close(self) -> None:
         """Closes everything."""
         self.slave.stop()
@@ -107,6 +114,12 @@ def restart(them: Group) -> None:
     broker.program.start()
 
 
+def last_epoch(them: Group) -> int:
+    """Returns the last epoch of the official master's log."""
+    text = (them.master().store / "epochFileCheckpoint").read_text(encoding="ascii")
+    return int(text.split()[-1].partition("-")[0])
+
+
 @pytest.mark.java
 def test_a_store_of_ours_becomes_a_copy_of_an_official_master(tmp_path: Path) -> None:
     official = official_software(OFFICIAL)
@@ -136,15 +149,26 @@ def test_a_store_of_ours_becomes_a_copy_of_an_official_master(tmp_path: Path) ->
                 membership=member,
                 epochs=ours.epochs,
             )
-            assert master.lead(1_000, [OUR_ID], 1)
+            own = ours.epochs.last_epoch + 1
+            assert master.lead(own, [OUR_ID], 1)
             for number in range(COUNT):
                 ours.store.append("divergent", b"%d" % number)
             master.stop()
         them.send(them.master(), COUNT)
         with copy(tmp_path / "ours") as ours:
-            assert ours.epochs.last_epoch == 1_000
+            assert ours.epochs.last_epoch == own
+            # A master whose last epoch is before ours was deposed: nothing is cut for it.
+            alone = ours.epochs.positions().end
             ours.follow(them)
-            (ended,) = eventually(ours.slave.take_ended, lambda links: links != [])
+            refused = ours.ended()
+            assert refused.cut_at is None, refused
+            assert f"our log has epoch {own}" in refused.why
+            assert ours.epochs.positions().end == alone > common
+            while last_epoch(them) <= own:
+                restart(them)
+                them.send(them.master(), COUNT)
+            ours.follow(them)
+            ended = ours.ended()
             assert ended.cut_at == common, ended
         with copy(tmp_path / "ours", cut_at=ended.cut_at) as ours:
             assert ours.epochs.positions().end == common

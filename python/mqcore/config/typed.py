@@ -113,6 +113,7 @@ class BrokerFields:
     region: Annotated[str, "regionId"]
     register_timeout_ms: Annotated[int, "registerBrokerTimeoutMills"]
     reads_from_replicas: Annotated[bool, "slaveReadEnable"]
+    send_wait_max_ms: Annotated[int, "waitTimeMillsInSendQueue"]
     accepts_sends_from_ms: Annotated[int, "startAcceptSendRequestTimeStamp"]
     is_trace_on: Annotated[bool, "traceOn"]
     makes_filter_bits: Annotated[bool, "enableCalcFilterBitMap"]

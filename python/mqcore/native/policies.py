@@ -128,6 +128,8 @@ class BrokerPolicy(NamedTuple):
         is_replica_readable: Whether consumers are sent to read at the broker of their group's
             settings: `brokerId`, and `whichBrokerWhenConsumeSlowly` when they are far behind
             (`slaveReadEnable`).
+        send_wait_max_ms: How long a send may wait for the next log file before it is refused as
+            busy, ms (`waitTimeMillsInSendQueue`).
         accepts_sends_from_ms: Sends are refused before this moment, ms of the epoch
             (`startAcceptSendRequestTimeStamp`).
         is_traced: Let clients trace (`traceOn`).
@@ -176,6 +178,7 @@ class BrokerPolicy(NamedTuple):
     short_polling_ms: int = 1_000
     region: str = "DefaultRegion"
     is_replica_readable: bool = False
+    send_wait_max_ms: int = 200
     accepts_sends_from_ms: int = 0
     is_traced: bool = True
     filters_retries: bool = False

@@ -60,6 +60,7 @@ pub(crate) struct BrokerRow {
     pub(crate) short_polling_ms: u64,
     pub(crate) region: String,
     pub(crate) is_replica_readable: bool,
+    pub(crate) send_wait_max_ms: u64,
     pub(crate) accepts_sends_from_ms: i64,
     pub(crate) is_traced: bool,
     pub(crate) filters_retries: bool,

@@ -56,6 +56,7 @@ impl BrokerRow {
             region: self.region,
             is_traced: self.is_traced,
             accepts_sends_from_ms: self.accepts_sends_from_ms,
+            send_wait_max_ms: self.send_wait_max_ms,
             refuse_sends: refusal(self.refuse_sends, self.refuse_sends_code),
             refuse_pulls: refusal(self.refuse_pulls, SYSTEM_BUSY),
             needs_check: self.needs_check,

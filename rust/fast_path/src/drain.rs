@@ -18,9 +18,6 @@ use crate::send::back;
 use crate::stop::Stop;
 use crate::turn::{CLOSED_WORK, DEFERRED_WORK, LOOKED_AT, NEWS_PER_TURN, READ_WORK, Slice};
 
-/// How long a send may wait for the next log file, ms: the official bound of its send queue
-/// (`waitTimeMillsInSendQueue`).
-const SEND_WAIT_MAX_MS: u64 = 200;
 /// Pause before it is tried again whether the next log file is there, ms.
 const DEFERRED_RETRY_MS: u64 = 2;
 
@@ -98,7 +95,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             let request = Request::of_command(deferred.connection, &deferred.command)
                 .received_at(deferred.received_us);
             let waited_ms = self.now_ms.saturating_sub(deferred.since_ms);
-            if waited_ms > SEND_WAIT_MAX_MS {
+            if waited_ms > self.policy.broker.send_wait_max_ms {
                 let refused = refusals::waited_too_long(waited_ms, waiting.len());
                 slice.spend_run(refused.remark.len());
                 let broker = &self.policy.broker;

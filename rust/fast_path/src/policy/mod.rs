@@ -339,6 +339,8 @@ pub struct Broker {
     pub is_traced: bool,
     /// Sends are refused before this time, Unix ms.
     pub accepts_sends_from_ms: i64,
+    /// How long a send may wait for the next log file (`waitTimeMillsInSendQueue`), ms.
+    pub send_wait_max_ms: u64,
     /// Set: every send is refused so.
     pub refuse_sends: Option<Refusal>,
     /// Set: every pull is refused so.
@@ -395,6 +397,7 @@ impl Default for Broker {
             region: "DefaultRegion".to_owned(),
             is_traced: true,
             accepts_sends_from_ms: 0,
+            send_wait_max_ms: 200,
             refuse_sends: None,
             refuse_pulls: None,
             needs_check: false,

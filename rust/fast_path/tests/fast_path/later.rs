@@ -2,6 +2,7 @@
 
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_engine::disk::twin::{CallKind, Fault, Times};
+use mqcore_fast_path::policy::Broker;
 
 use crate::serving::{SEGMENT_BYTES, Serving, host, send_with};
 
@@ -92,7 +93,20 @@ fn a_closed_connection_is_forgotten_with_all_it_waits_for() {
 
 #[test]
 fn a_send_waits_for_the_next_log_file_and_not_for_ever() {
+    waits_for_the_next_log_file(200);
+}
+
+#[test]
+fn how_long_it_waits_is_a_setting() {
+    waits_for_the_next_log_file(3_000);
+}
+
+fn waits_for_the_next_log_file(wait_max_ms: u64) {
     let mut serving = Serving::with(StoreConfig::default());
+    serving.fast_path.decide_broker(Broker {
+        send_wait_max_ms: wait_max_ms,
+        ..serving.fast_path.policy.broker.as_ref().clone()
+    });
     let body = vec![7; 60_000];
     for at in 0..SEGMENT_BYTES as i32 / 61_000 {
         serving.feed(&send_with(at, &[], &body));
@@ -105,9 +119,9 @@ fn a_send_waits_for_the_next_log_file_and_not_for_ever() {
     serving.feed(&send_with(51, &[], b"small, and behind it"));
     assert_eq!(codes(&mut serving), []);
     assert_eq!(serving.number("deferred"), 2);
-    serving.pass(100);
+    serving.pass(wait_max_ms);
     assert_eq!(codes(&mut serving), []);
-    serving.pass(101);
+    serving.pass(1);
     assert_eq!(codes(&mut serving), [(50, 2), (51, 2)]);
     serving.feed(&send_with(52, &[], &body));
     serving.store.files().preparer.set_has_thread(false);
