@@ -20,7 +20,7 @@ from pathlib import Path
 
 from faults.disk.unsynced_disk import UnsyncedDisk, unsynced_disk
 from faults.group import state_of
-from faults.history import Read, Replica
+from faults.history import PowerLoss, Read, Replica
 from faults.load import read_all
 from faults.memory_limit import MemoryGroup, memory_group
 from faults.proxy import Proxy
@@ -81,8 +81,8 @@ class Alone:
     kept_proxy: Proxy | None = None
     namesrv: str = ""
     are_cut: bool = False
-    # Times at which what was not synced was lost (`time.monotonic`).
-    losses: list[float] = field(default_factory=list)
+    # Losses of power (`time.monotonic`).
+    losses: list[PowerLoss] = field(default_factory=list)
     # What was read meanwhile.
     reads: list[Read] = field(default_factory=list)
 
@@ -143,9 +143,13 @@ class Alone:
             if not program.is_running:
                 program.start()
 
-    def note_loss(self) -> None:
-        """Notes that now everything was lost that was not synced."""
-        self.losses.append(time.monotonic())
+    @contextmanager
+    def losing_power(self) -> Iterator[None]:
+        """Takes what was not synced away; within, the broker is to end."""
+        self.disk.lose_power()
+        began = time.monotonic()
+        yield
+        self.losses.append(PowerLoss(began, time.monotonic()))
 
     def read_all(self) -> None:
         """Reads every queue, and keeps what it was given."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from faults.failovers import Failovers
 from faults.group import Group, group
-from faults.history import Read, Replica
+from faults.history import PowerLoss, Read, Replica
 from faults.load import read_all
 from faults.small_disk import SmallDisk
 from faults.test_live import Round
@@ -27,7 +27,7 @@ class Copied:
 
     group: Group
     are_cut: bool = False
-    losses: list[float] = field(default_factory=list)
+    losses: list[PowerLoss] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
 
     @property
@@ -67,7 +67,7 @@ class Elected:
     trio: Trio
     disk: SmallDisk | None = None
     are_cut: bool = True
-    losses: list[float] = field(default_factory=list)
+    losses: list[PowerLoss] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
 
     @property

@@ -43,10 +43,9 @@ def pause(it: Alone, dice: random.Random) -> None:
 
 def lose_power(it: Alone, dice: random.Random) -> None:
     """The machine loses power; what was not synced is gone, or some of it."""
-    it.disk.lose_power()
-    it.note_loss()
-    it.broker.kill()
-    it.disk.restore(dice.randrange(1 << 30), loses_all=dice.random() < 0.5)
+    with it.losing_power():
+        it.broker.kill()
+        it.disk.restore(dice.randrange(1 << 30), loses_all=dice.random() < 0.5)
     it.broker.start()
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "History",
     "Kind",
     "Outcome",
+    "PowerLoss",
     "Queue",
     "Read",
     "Reign",
@@ -108,6 +109,20 @@ class Commit:
     queue: Queue
     offset: int
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLoss:
+    """A loss of power, in the unit of the sends.
+
+    Attributes:
+        began: When what was not synced was lost.
+        ended: A moment behind the end of the broker and before its next start: what it acknowledged
+            last may have been under way to its client until then.
+    """
+
+    began: float
+    ended: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from faults.clients import Clients
 from faults.copied import Elected, copied, elected
 from faults.figures import Figures
 from faults.group import TOPIC
-from faults.history import History, Outcome, Queue, Read, Replica, Send
+from faults.history import History, Outcome, PowerLoss, Queue, Read, Replica, Send
 from faults.list import Fault, Who
 from faults.load import Load
 from interop.install import JavaMissingError, need_java
@@ -40,7 +40,7 @@ class Brokers(Protocol):
     """Who is harmed."""
 
     are_cut: bool
-    losses: list[float]
+    losses: list[PowerLoss]
     reads: list[Read]
 
     @property
@@ -160,7 +160,7 @@ def _started(fault: Fault, root: Path) -> Iterator[Brokers]:
 
 
 def forgive(
-    history: History, losses: list[float], within_s: float, *, keeps_reads: bool = False
+    history: History, losses: list[PowerLoss], within_s: float, *, keeps_reads: bool = False
 ) -> int:
     """Takes back the promise of what asynchronous flush may lose; returns how many are gone.
 
@@ -169,7 +169,7 @@ def forgive(
 
     Args:
         history: What was seen; sends and reads of such messages are changed.
-        losses: When power was lost, in the unit of the sends.
+        losses: When power was lost.
         within_s: What the flush interval allows, s.
         keeps_reads: Whether nothing of it was given to a consumer. Otherwise groups may be beyond
             the end of a queue: a consumer goes on behind what it has read.
@@ -183,7 +183,8 @@ def forgive(
     for queue, sends in queues.items():
         there = replica.queues.get(queue, {})
         for loss in losses:
-            near = [each for each in sends if loss - within_s <= each.ended <= loss]
+            since = loss.began - within_s
+            near = [each for each in sends if since <= each.ended <= loss.ended]
             near.sort(key=lambda send: -(send.offset or 0))
             for send in near:
                 if send.offset is None or there.get(send.offset) == send.message_id:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faults.figures import BEGIN, END, PAGE, Figures, keep, kept_figures, with_table
-from faults.history import History, Outcome, Queue, Read, Replica, Send
+from faults.history import History, Outcome, PowerLoss, Queue, Read, Replica, Send
 from faults.list import FAULTS
 from faults.running import forgive
 from faults.stepped_clock import stepped_clock
@@ -50,14 +50,14 @@ def test_stalls_are_measured_between_acknowledgements() -> None:
 
 def test_the_end_of_a_queue_may_be_lost_with_power_and_nothing_else() -> None:
     it = history(10, 8)
-    assert forgive(it, [9.5], 3.0) == 2
+    assert forgive(it, [PowerLoss(8.5, 9.5)], 2.2) == 2
     assert it.violations() == []
     too_early = history(10, 4)
-    assert forgive(too_early, [9.5], 3.0) == 3
+    assert forgive(too_early, [PowerLoss(8.5, 9.5)], 2.2) == 3
     assert len(too_early.violations()) == 3
     with_a_hole = history(10, 10)
     with_a_hole.replicas[0].queues[_Q].pop(7)  # type: ignore[attr-defined]
-    assert forgive(with_a_hole, [9.5], 3.0) == 0
+    assert forgive(with_a_hole, [PowerLoss(8.5, 9.5)], 2.2) == 0
     assert with_a_hole.violations()
 
 
