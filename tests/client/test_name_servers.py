@@ -5,18 +5,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mqcore
+from broker.test_replication import name_server
 from client.serving import Cluster
+from live_broker import live
+from loops import run_on
 from mqcore import aio
 from mqcore.admin import Admin
 from mqcore.client.instance import Instance
-from mqcore.client.name_servers import addresses_of
+from mqcore.client.name_servers import NameServers, addresses_of
 from mqcore.errors import AddressError
 from mqcore.model.name_servers import NamedServers, name_servers_of
+from mqcore.native import Command
+from mqcore.remoting import Client, RequestCode, ResponseCode
 
 
 @pytest.mark.parametrize(
@@ -42,6 +48,10 @@ def test_an_address_that_is_none_names_its_variable() -> None:
         addresses_of(None, {"MQCORE_NAMESRV": "nonsense"})
     with pytest.raises(AddressError, match="no address is given"):
         addresses_of("", {"MQCORE_NAMESRV": "a:1"})
+
+
+# Nobody listens there.
+NOBODY = "127.0.0.1:1"
 
 
 def _servers(instance: Instance) -> tuple[str, ...]:
@@ -75,6 +85,37 @@ def test_every_client_asks_those_of_the_environment(
     assert servers() == ("127.0.0.1:2",)
     monkeypatch.delenv("NAMESRV_ADDR")
     assert servers() == ("127.0.0.1:9876",)
+
+
+@pytest.mark.parametrize("is_empty_first", [True, False])
+def test_a_name_server_without_the_route_is_passed_over(
+    is_empty_first: bool, tmp_path: Path
+) -> None:
+    async def route(servers: NameServers, topic: str) -> Command:
+        code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+        return await servers.call(code, {"topic": topic}, timeout_s=10.0)
+
+    async def run() -> None:
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+        async with (
+            name_server(tmp_path / "a") as knowing,
+            name_server(tmp_path / "b") as empty,
+            live(tmp_path / "store", namesrvAddr=knowing) as broker,
+            Client() as client,
+        ):
+            await broker.create("T")
+            servers = NameServers(client, [empty, knowing])
+            servers._at = 0 if is_empty_first else 1
+            assert (await route(servers, "T")).code == ResponseCode.SUCCESS
+            # Who knew it is asked first from now on, also where nobody knows another topic.
+            assert (await route(servers, "unknown")).code == ResponseCode.TOPIC_NOT_EXIST
+            assert servers._at == 1
+            # One that does not answer hides nothing.
+            alone = NameServers(client, [NOBODY, empty])
+            assert (await route(alone, "T")).code == ResponseCode.TOPIC_NOT_EXIST
+
+    run_on("asyncio", run())
 
 
 def test_client_and_command_line_follow_one_rule(

@@ -14,6 +14,7 @@ from pathlib import Path
 from faults.alone import Alone, descriptors
 from faults.harm_disks import must_live
 from faults.rounds import pass_s
+from interop.patience import eventually
 from interop.registered import wait_until
 from mqcore import Message, Producer
 
@@ -23,6 +24,8 @@ _SPARE_BYTES = (1 << 20, 8 << 20, 32 << 20)
 _KNOCKS = 64
 # More than a file of the timer log has.
 _TIMED = 100
+# Longer than a start: what comes due before the timers read it is in no file of theirs.
+_TIMED_S = 5.0
 _CONNECT_TIMEOUT_S = 1.0
 _BEFORE_MIDNIGHT_S = 2.0
 # Far beyond what a time server does: 500 parts in a million.
@@ -92,7 +95,7 @@ def roll_over(it: Alone, dice: random.Random) -> None:
         wait_until(it.servers.namesrv.address, bool)
         with Producer(it.namesrv, group="timed") as producer:
             for number in range(_TIMED):
-                due_s = time.time() + 1.0
+                due_s = time.time() + _TIMED_S
                 producer.send(Message("Timed", f"timed {number}", deliver_at=due_s))
         it.broker.kill()
         it.broker.start()
@@ -103,5 +106,7 @@ def roll_over(it: Alone, dice: random.Random) -> None:
 
 def must_have_rolled(folder: Path) -> None:
     """Fails where there is one file of a kind, or none."""
-    names = sorted(each.name for each in folder.iterdir())
+    names = eventually(
+        lambda: sorted(each.name for each in folder.iterdir()), lambda found: len(found) > 1
+    )
     assert len(names) > 1, f"{folder} has {names}"

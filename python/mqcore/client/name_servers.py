@@ -1,8 +1,9 @@
 """Asks name servers: the one that answered last first, the next one when it does not.
 
-Knows no topic's use. A refusal of a name server is an answer; only one that does not answer, or
-answers what is no frame, is passed over. One that does not answer is reported once, and again
-each minute while that lasts: several topics ask it every few seconds.
+Knows no topic's use. A refusal of a name server is an answer; passed over is one that does not
+answer, or answers what is no frame, and one that has no route for a topic: it may have been started
+a moment ago, and another one knows. One that does not answer is reported once, and again each
+minute while that lasts: several topics ask it every few seconds.
 """
 
 import asyncio
@@ -34,6 +35,8 @@ _ALL_KNOW = frozenset(
         RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
     }
 )
+
+_ROUTE: Final = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 # What an address is from where it is given in code.
 _ARGUMENT: Final = "namesrv"
@@ -131,7 +134,7 @@ class NameServers:
     async def call(
         self, code: int, ext: Mapping[str, str] | None = None, *, timeout_s: float
     ) -> Command:
-        """Returns the answer of the first name server that gives one.
+        """Returns the answer of the first name server that gives one, and knows the topic.
 
         Args:
             code: What is asked for.
@@ -142,6 +145,7 @@ class NameServers:
             NameServerError: None gave one.
         """
         causes: dict[str, MQError] = {}
+        unknown: tuple[str, Command] | None = None
         start = self._at
         for step in range(len(self.addresses)):
             at = (start + step) % len(self.addresses)
@@ -154,9 +158,15 @@ class NameServers:
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and code in _ALL_KNOW:
                 causes[address] = _is_a_broker(address)
                 continue
+            if answer.code == ResponseCode.TOPIC_NOT_EXIST and code == _ROUTE:
+                unknown = unknown or (address, answer)
+                continue
             self._at = at
             self._answered(address, causes)
             return answer
+        if unknown is not None:
+            self._answered(unknown[0], causes)
+            return unknown[1]
         reasons = "; ".join(cause.message for cause in causes.values())
         text = (
             f"no name server answered: {reasons}. Check the addresses, and that `mqcore namesrv` "
