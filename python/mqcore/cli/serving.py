@@ -21,6 +21,8 @@ from mqcore.cli.program import ProgramOptions
 from mqcore.clock import monotonic_ms
 from mqcore.config.allowed import available_processors
 from mqcore.native import bound_allocator, name_failed_reads
+from mqcore.occupancy.giving_back import GivingBack
+from mqcore.periodic import PeriodicTask
 from mqcore.remoting import raised_descriptors
 
 __all__ = ["Served", "serve"]
@@ -31,6 +33,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _ALLOCATOR_SET = (
     *("GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"),
 )
+# Distance of two looks whether the process has grown by memory that is free.
+_GIVE_BACK_PERIOD_S = 60.0
 # By number: what is at `sys.stderr` need not be a file.
 _STANDARD_ERROR = 2
 
@@ -75,12 +79,13 @@ def serve(
         click.ClickException: It could not go on.
     """
     _report_before_dying()
-    if not any(name in os.environ for name in _ALLOCATOR_SET):
+    is_bounded = not any(name in os.environ for name in _ALLOCATOR_SET)
+    if is_bounded:
         bound_allocator(available_processors())
     descriptors = raised_descriptors()
     _log.info("%d descriptors allowed", descriptors)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(options, name, make, about, leave, refused))
+        runner.run(_serve(options, name, make, about, leave, refused, gives_back=is_bounded))
 
 
 def _report_before_dying() -> None:
@@ -100,6 +105,8 @@ async def _serve(
     about: str,
     leave: Callable[[Program], Awaitable[None]] | None,
     refused: Callable[[Program], Awaitable[str | None]] | None,
+    *,
+    gives_back: bool,
 ) -> None:
     began_ms = monotonic_ms()
     stopping = asyncio.Event()
@@ -108,12 +115,20 @@ async def _serve(
         loop.add_signal_handler(number, _stop, number, stopping)
     # Without a handler a hang-up, which log rotation sends, would end the program.
     loop.add_signal_handler(signal.SIGHUP, _reopen)
+    memory = GivingBack()
+
+    async def give_back() -> None:
+        await asyncio.to_thread(memory.look)
+
+    giving_back = PeriodicTask("memory", give_back, period_s=lambda: _GIVE_BACK_PERIOD_S)
     program = make()
     try:
         shown = await program.start()
         # What is there now stays: looking through it for garbage again and again is lost time.
         gc.collect()
         gc.freeze()
+        if gives_back:
+            giving_back.start()
         options.write_ports(program.ports)
         took_ms = monotonic_ms() - began_ms
         click.echo(f"mqcore {name} ready on {shown} after {took_ms} ms: {about}")
@@ -122,6 +137,7 @@ async def _serve(
             await leave(program)
         began_ms = monotonic_ms()
     finally:
+        await giving_back.stop()
         await program.stop()
         options.forget_ports()
     _log.info("%s stopped after %d ms", name, monotonic_ms() - began_ms)

@@ -13,7 +13,7 @@ from mqcore.errors import MQError
 from mqcore.occupancy.files import page_cache
 from mqcore.occupancy.values import Mapped, Occupied
 
-__all__ = ["holder_of", "occupied", "store_of"]
+__all__ = ["anonymous_bytes", "holder_of", "occupied", "store_of"]
 
 _STATUS: Final = (
     *("VmRSS", "VmHWM", "RssAnon", "RssFile", "RssShmem", "VmLck", "VmSwap", "VmSize", "VmPeak"),
@@ -28,6 +28,11 @@ _LARGE_BYTES: Final = 64 << 20
 # The fields of `stat` behind the name of the program, whose brackets may hold blanks.
 _MINOR_FIELD: Final = 7
 _MAJOR_FIELD: Final = 9
+
+
+def anonymous_bytes(root: Path = Path("/")) -> int:
+    """Returns how much anonymous memory this process has in the machine's, bytes; 0 if unknown."""
+    return _numbers(_text(root / "proc/self/status")).get("RssAnon", 0)
 
 
 def occupied(
