@@ -26,6 +26,7 @@ _OFFSETS_PAIR_BYTES: Final = 220
 _OFFSET_BYTES: Final = 20
 _POP_BYTES: Final = 200
 _REPEAT_BYTES: Final = 32
+_END_BYTES: Final = 90
 _QUEUE_BYTES: Final = 700
 _TOPIC_BYTES: Final = 540
 _GROUP_BYTES: Final = 1_170
@@ -76,6 +77,7 @@ def held_by_owners(
         _counted("requests that wait for a log file", _deferred(fast_path), _DEFERRED_BYTES),
         _offsets(offsets),
         _counted("messages popped, not acknowledged", fast_path.get("pops_open", 0), _POP_BYTES),
+        _counted("ended transactions", fast_path.get("ends_remembered", 0), _END_BYTES),
         _counted("remembered sends", fast_path.get("repeat_keys", 0), _REPEAT_BYTES),
         _counted("queues", stats.queues, _QUEUE_BYTES),
         Held("queue units not yet written", None, stats.queue_pending_bytes, True),

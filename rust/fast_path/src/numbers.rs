@@ -30,6 +30,7 @@ pub fn of_loop<D: Disk, C: Clock>(path: &FastPath<D, C>) -> Vec<(&'static str, u
 pub fn of_all_loops<D: Disk, C: Clock>(path: &FastPath<D, C>) -> Vec<(&'static str, u64)> {
     let processors = &path.processors;
     let mut pairs = vec![
+        ("ends_remembered", path.shared.ends.remembered() as u64),
         ("ends_to_note", processors.transactions.waiting() as u64),
         ("offset_changes", path.shared.offsets.changes()),
     ];

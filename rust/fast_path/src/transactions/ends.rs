@@ -54,6 +54,15 @@ impl Ends {
         self.shards.lock(shard_of(half))
     }
 
+    /// Half messages whose end, or whose copies, are remembered.
+    ///
+    /// # Blocking
+    /// While other threads end some.
+    pub(crate) fn remembered(&self) -> usize {
+        let shards = self.shards.all().map(|shard| shard.lock().len());
+        shards.map(|(ends, copied)| ends + copied).sum()
+    }
+
     /// Waits until every end that is being executed is done, with its op message or among those that wait.
     ///
     /// # Blocking

@@ -98,7 +98,6 @@ impl Remembered {
     }
 
     /// Ends, and half messages with copies.
-    #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
         (self.decided.len(), self.newest_of.len())
     }

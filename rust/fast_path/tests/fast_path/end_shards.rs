@@ -103,6 +103,7 @@ fn what_one_loop_has_ended_another_one_notes_when_it_is_due() {
     assert_eq!(serving.number("ends_to_note"), HALVES as u64);
     serving.pass(1);
     assert_eq!(serving.number("ends_to_note"), 0);
+    assert_eq!(serving.number("ends_remembered"), HALVES as u64);
     assert_eq!(serving.fast_path.next_deadline_ms(), None);
     assert_eq!(other.fast_path.next_deadline_ms(), None);
     serving.settle();
