@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
+from functools import partial
 
 from loops import until
 from mqcore.native import Command
@@ -53,6 +54,68 @@ def test_slow_requests_of_one_connection_let_others_in_between(run: Run) -> None
             assert index < COUNT
             assert [at for name, at in order if name == "greedy"] == list(range(COUNT))
             assert hub.waiting == 0
+
+    run(work())
+
+
+def test_nothing_is_kept_of_a_connection_that_ends_while_its_requests_run(run: Run) -> None:
+    async def work() -> None:
+        async with served() as it, peer_of(it.address) as other:
+            hub = it.server.hub
+            may_end = asyncio.Event()
+
+            async def slow(request: Request) -> Command:
+                await may_end.wait()
+                assert hub.note_user(request.link, "somebody")
+                return request.answer()
+
+            hub.dispatcher.on(LATER, slow)
+            async with peer_of(it.address) as peer:
+                peer.send(*(ask(at, LATER) for at in range(3)))
+                await until(lambda: hub.held_bytes > 0)
+            await until(lambda: len(hub.links) == 1)
+            may_end.set()
+            await until(lambda: hub.held_bytes == 0)
+            await assert_alive(other)
+            assert not hub.users._held.keys() - hub.links.keys()
+            assert hub.users.most(1) == []
+
+    run(work())
+
+
+def test_who_asks_and_goes_again_and_again_waits_for_what_he_asked(run: Run) -> None:
+    async def work() -> None:
+        async with served(limits=Limits(orphans_max=8)) as it, peer_of(it.address) as other:
+            hub = it.server.hub
+            may_end = asyncio.Event()
+            begun = 0
+
+            async def slow(request: Request) -> Command:
+                nonlocal begun
+                begun += 1
+                await may_end.wait()
+                return request.answer()
+
+            hub.dispatcher.on(LATER, slow)
+            await assert_alive(other)
+            for _ in range(3):
+                before = begun
+                async with peer_of(it.address) as peer:
+                    peer.send(*(ask(at, LATER) for at in range(4)))
+                    await until(partial(lambda end: begun == end, before + 4))
+                await until(lambda: len(hub.links) == 1)
+            assert hub.refusals == {"orphans": 1}
+            async with peer_of(it.address) as late:
+                late.send(ask(1, ECHO))
+                await until(lambda: len(hub.links) == 2)
+                # Who was there before is served, and who comes now waits.
+                await assert_alive(other)
+                assert [each.is_reading_held for each in hub.links] == [False, True]
+                may_end.set()
+                answer = await late.hear()
+                assert answer is not None
+                assert answer.opaque == 1
+            assert begun == 12
 
     run(work())
 

@@ -42,6 +42,8 @@ _TURN_MIN_S = 0.0005
 
 # Why links do not read while the whole hub is deaf.
 _DEAF = "deaf"
+# Why a link is not read yet: too many requests run whose connections have ended.
+_ORPHANS = "orphans"
 # Why a link is not read: all together hold too much of unfinished frames.
 _FRAMES = "frames"
 # The same: those of its user do.
@@ -154,6 +156,8 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
         self._throttle = Throttle(_LINES_MAX, _LINES_INTERVAL_S)
         self._held_bytes = 0
+        self._orphans = 0
+        self._has_orphans = False
         self._is_deaf = False
         self._emptied: asyncio.Future[None] | None = None
 
@@ -219,6 +223,8 @@ class Hub:
         self.links[link] = asyncio.get_running_loop().time()
         if self._is_deaf:
             link.hold_reading(_DEAF)
+        if self._has_orphans:
+            link.hold_reading(_ORPHANS)
         self.notify("connected", link)
 
     def leave(self, link: Link) -> None:
@@ -252,6 +258,19 @@ class Hub:
         self._is_deaf = False
         for link in self.links:
             link.release_reading(_DEAF)
+
+    def orphan(self, count: int) -> None:
+        """Counts requests that run although their connection has ended; fewer with a minus."""
+        self._orphans += count
+        most = self.limits.orphans_max
+        if not self._has_orphans and self._orphans > most:
+            self._has_orphans = True
+            why = "%d requests run whose connections have ended: new connections wait"
+            self.refuse("orphans", why, self._orphans)
+        elif self._has_orphans and self._orphans <= most // 2:
+            self._has_orphans = False
+            for link in self.links:
+                link.release_reading(_ORPHANS)
 
     def cut(self) -> None:
         """Ends every connection at once, whatever is half done."""
@@ -332,12 +351,19 @@ class Hub:
 
     def note_frame(self, link: Link, kept_bytes: int, frame: int) -> None:
         """Counts what a connection holds of an unfinished frame now; see `FramePart.note`."""
+        if link.is_lost:
+            return
         self.frames.note(link, kept_bytes, frame, has_asked=link.has_asked)
         self.users.note_frames(link, kept_bytes)
 
     def note_requests(self, link: Link, held_bytes: int) -> None:
-        """Counts what a connection holds of requests for its user."""
-        self.users.note_requests(link, held_bytes)
+        """Counts what a connection holds of requests for its user.
+
+        One that is gone is counted no more: its requests may run for a while, and nobody would
+        forget it again.
+        """
+        if not link.is_lost:
+            self.users.note_requests(link, held_bytes)
 
     def note_user(self, link: Link, user: str) -> bool:
         """Counts a connection as one of the user that has signed its request.
@@ -345,6 +371,8 @@ class Hub:
         Returns:
             Whether the user may have it; otherwise it is closed, and its request left unanswered.
         """
+        if link.is_lost:
+            return True
         is_one_of_few = self.users.seen(link, user)
         if not is_one_of_few:
             self.refuse(

@@ -29,6 +29,10 @@ class Limits:
             never reads. Four of the largest frames.
         held_bytes_max: Bytes of waiting requests of all connections together; the connection that
             passes it is closed.
+        orphans_max: Requests that run although their connection has ended, of all connections
+            together. Beyond it new connections are not read until half of them are done: who
+            connects, asks and goes would otherwise have any number of them run. Those that are
+            there already are read: what runs may wait for them.
         first_frames_bytes_max: Bytes of unfinished frames of all connections that have sent no
             whole frame yet: two of the largest. Beyond it they are read no further.
         later_frames_bytes_max: The same of all other connections.
@@ -54,6 +58,7 @@ class Limits:
     out_high_bytes: int = 256 * _KIB
     out_bytes_max: int = 64 * _MIB
     held_bytes_max: int = 256 * _MIB
+    orphans_max: int = 1024
     first_frames_bytes_max: int = 32 * _MIB
     later_frames_bytes_max: int = 224 * _MIB
     connections_max: int = 20_000

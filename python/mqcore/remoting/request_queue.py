@@ -42,6 +42,9 @@ class RequestBounds(Protocol):
     def hold(self, delta_bytes: int) -> bool:
         """Counts bytes held; returns whether the bound of all is kept."""
 
+    def orphan(self, count: int) -> None:
+        """Counts requests that run although their connection has ended; fewer with a minus."""
+
     def refuse(self, reason: str, message: str, *facts: object) -> None:
         """Counts a refusal and logs it."""
 
@@ -128,6 +131,7 @@ class RequestQueue:
             self._hold(-held_bytes)
         self._backlog.clear()
         self._wait_turn(is_waiting=False)
+        self._bounds.orphan(self._running)
 
     def turn(self) -> None:
         """Executes requests until a bound; what is left waits for the next turn."""
@@ -178,6 +182,8 @@ class RequestQueue:
             answer = self._owner.failure(command, error)
         finally:
             self._running -= 1
+            if self._is_ended:
+                self._bounds.orphan(-1)
             self._answered(command, held_bytes, answer)
             self._schedule()
             self._balance()
