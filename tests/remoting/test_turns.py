@@ -111,11 +111,14 @@ def test_who_asks_and_goes_again_and_again_waits_for_what_he_asked(run: Run) -> 
                 # Who was there before is served, and who comes now waits.
                 await assert_alive(other)
                 assert [each.is_reading_held for each in hub.links] == [False, True]
+                late.send(ask(2, LATER))
+                await assert_alive(other)
+                assert begun == 12
                 may_end.set()
                 answer = await late.hear()
                 assert answer is not None
                 assert answer.opaque == 1
-            assert begun == 12
+                await until(lambda: begun == 13)
 
     run(work())
 
