@@ -174,6 +174,9 @@ def test_hostile_peers_disturb_nobody(
             assert server is not None
             hub = server.hub
             await until(lambda: len(hub.links) == 1 and hub.held_bytes == 0)
+            # Nothing is kept of who is gone, and no text of theirs is a kind of refusal.
+            assert not hub.users._held.keys() - hub.links.keys()
+            assert 0 < len(hub.refusals) < 5, hub.refusals
 
     run_on(loop, work(), deadline_s=60.0 + ROUNDS / 10)
     # A refusal is an answer; anything else that a handler raises is logged as an error.

@@ -15,6 +15,8 @@ from mqcore.remoting import Hub, Limits, Link, ReadGate
 # From so many times the bytes on at which reading stops a connection is closed.
 _FRAMES_MARGIN = 2
 _US_PER_S = 1_000_000
+# The kind of refusal of a connection that the fast path closes.
+_CLOSED = "fast_path"
 # What the fast path wants decided before it executes a request by itself.
 _DECIDED = frozenset({"topic", "group", "check"})
 
@@ -170,4 +172,5 @@ class BrokerConnection(FastPathProtocol):
 
     def refused(self, reason: str) -> None:
         """Notes why the fast path closes the connection."""
-        self.link.fail(reason, MQError(reason))
+        # Counted in one: the words have numbers that the peer chose.
+        self.link.fail(_CLOSED, MQError(reason))
