@@ -28,6 +28,7 @@ async def driven(client: Live) -> None:
     await client.create("T")
     for number in range(3):
         assert (await client.send("T", b"x" * (number * 2_000))).code == 0
+    await client.settled()
     assert (await client.pull("T", 0, group="g")).code == 0
     ext = {"consumerGroup": "g", "topic": "T", "queueId": 0, "commitOffset": 1}
     assert (await client.call(RequestCode.UPDATE_CONSUMER_OFFSET, ext)).code == 0
