@@ -13,6 +13,7 @@ import pytest
 import mqcore
 from broker.test_replication import name_server
 from client.serving import Cluster
+from client.test_reports import NOBODY
 from live_broker import live
 from loops import run_on
 from mqcore import aio
@@ -48,10 +49,6 @@ def test_an_address_that_is_none_names_its_variable() -> None:
         addresses_of(None, {"MQCORE_NAMESRV": "nonsense"})
     with pytest.raises(AddressError, match="no address is given"):
         addresses_of("", {"MQCORE_NAMESRV": "a:1"})
-
-
-# Nobody listens there.
-NOBODY = "127.0.0.1:1"
 
 
 def _servers(instance: Instance) -> tuple[str, ...]:

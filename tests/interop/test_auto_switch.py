@@ -72,8 +72,7 @@ class Copy:
 
     def ended(self) -> EndedLink:
         """Returns the link that ended, when one did."""
-        links = eventually(self.slave.take_ended, lambda found: found != [])
-        (link,) = links
+        (link,) = eventually(self.slave.take_ended, lambda links: links != [])
         return link
 
     def close(self) -> None:

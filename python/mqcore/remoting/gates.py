@@ -24,8 +24,15 @@ class ReadGate:
         self._reasons: set[str] = set()
 
     def open(self, transport: asyncio.Transport) -> None:
-        """Takes the transport."""
+        """Takes the transport; what holds it counts from the next turn of the loop on.
+
+        uvloop begins to read behind `connection_made`, whatever was asked for in it.
+        """
+        asyncio.get_running_loop().call_soon(self._opened, transport)
+
+    def _opened(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        self._apply()
 
     def end(self) -> None:
         """Forgets the transport: the connection ended."""

@@ -220,18 +220,12 @@ class Hub:
 
     def join(self, link: Link) -> None:
         """Counts a connection in and notifies the listeners."""
-        loop = asyncio.get_running_loop()
-        self.links[link] = loop.time()
-        if self._is_deaf or self._has_orphans:
-            # uvloop begins to read behind `connection_made`, whatever was asked for in it.
-            loop.call_soon(self._hold_new, link)
-        self.notify("connected", link)
-
-    def _hold_new(self, link: Link) -> None:
+        self.links[link] = asyncio.get_running_loop().time()
         if self._is_deaf:
             link.hold_reading(_DEAF)
         if self._has_orphans:
             link.hold_reading(_ORPHANS)
+        self.notify("connected", link)
 
     def leave(self, link: Link) -> None:
         """Counts a connection out and notifies the listeners."""
