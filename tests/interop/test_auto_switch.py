@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.group import epochs_of
 from interop.elected import Group, group
 from interop.patience import eventually
 from interop.replicated import SMALL, log_of
@@ -113,12 +114,6 @@ def restart(them: Group) -> None:
     broker.program.start()
 
 
-def last_epoch(them: Group) -> int:
-    """Returns the last epoch of the official master's log."""
-    text = (them.master().store / "epochFileCheckpoint").read_text(encoding="ascii")
-    return int(text.split()[-1].partition("-")[0])
-
-
 @pytest.mark.java
 def test_a_store_of_ours_becomes_a_copy_of_an_official_master(tmp_path: Path) -> None:
     official = official_software(OFFICIAL)
@@ -163,7 +158,7 @@ def test_a_store_of_ours_becomes_a_copy_of_an_official_master(tmp_path: Path) ->
             assert refused.cut_at is None, refused
             assert f"our log has epoch {own}" in refused.why
             assert ours.epochs.positions().end == alone > common
-            while last_epoch(them) <= own:
+            while epochs_of(them.master().store)[-1][0] <= own:
                 restart(them)
                 them.send(them.master(), COUNT)
             ours.follow(them)
