@@ -45,6 +45,11 @@ class StateFile:
         self._is_private = is_private
         self._empty_is_absent = empty_is_absent
 
+    @classmethod
+    def of_store(cls, store_dir: Path, name: str) -> "StateFile":
+        """Returns a table of a broker, in the directory `config` of its store."""
+        return cls(store_dir / "config" / name)
+
     @property
     def backup(self) -> Path:
         """The generation before."""

@@ -30,5 +30,5 @@ def batch_topics(store_dir: Path) -> str:
         topics = (TopicConfig.of_json(value, name) for name, value in found.items())
         names[:] = sorted(topic.name for topic in topics if has_batch_queues(topic.attributes))
 
-    StateFile(store_dir / "config" / "topics.json").load(take)
+    StateFile.of_store(store_dir, "topics.json").load(take)
     return " ".join(names)

@@ -7,7 +7,6 @@ to the event loop; the disk is waited for in threads.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from pathlib import Path
 
 from mqcore.broker import policy
 from mqcore.broker.consumer_offset_file import ConsumerOffsetFile
@@ -93,8 +92,8 @@ class ConfigPersistence:
         version: Callable[[], Hashable] | None = None,
     ) -> PersistedTable:
         """Returns a table in a file of `config`."""
-        path = Path(self._state.settings.store_dir) / "config" / name
-        return PersistedTable(StateFile(path), load=load, snapshot=snapshot, version=version)
+        file = StateFile.of_store(self._state.settings.store_dir, name)
+        return PersistedTable(file, load=load, snapshot=snapshot, version=version)
 
     def load(self) -> None:
         """Reads the files, and fills the fast path. Blocks; for the start.

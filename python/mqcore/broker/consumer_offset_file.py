@@ -5,7 +5,6 @@ Belongs to the event loop; the disk is waited for in threads. Knows no timetable
 
 import asyncio
 import logging
-from pathlib import Path
 
 from mqcore.broker.consumer_offsets import (
     NO_OFFSETS,
@@ -39,7 +38,7 @@ class ConsumerOffsetFile:
         self._history = ProgressHistory[OffsetTable]()
         offsets = state.fast_path.offsets
         self.table = PersistedTable(
-            StateFile(Path(state.settings.store_dir) / "config" / "consumerOffset.json"),
+            StateFile.of_store(state.settings.store_dir, "consumerOffset.json"),
             load=self._take,
             snapshot=self._snapshot,
             version=lambda: (offsets.changes, self._own_left),

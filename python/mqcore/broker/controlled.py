@@ -50,8 +50,6 @@ _log = logging.getLogger("mqcore.broker")
 
 # A store that cannot be opened again, or a role that cannot be taken, is tried again after this.
 _RETRY_S: Final = 1.0
-# By then a new master has its tables and timers, and its slaves what they lacked.
-_GIVE_BACK_S: Final = 10.0
 # Below the directory of the store, where the setting names no other place.
 _IDENTITY_FILE: Final = "brokerIdentity"
 # Of two processes that start in one millisecond each is another one.
@@ -89,7 +87,6 @@ class ControlledBroker:
         # One change of role, or one opening, at a time.
         self._switching = asyncio.Lock()
         self._cuts: set[asyncio.Task[None]] = set()
-        self._giving_back: asyncio.TimerHandle | None = None
         self._succession = Succession(lambda: self._broker, self._controller)
 
     @property
@@ -219,8 +216,6 @@ class ControlledBroker:
             await broker.abandon()
 
     async def _end_membership(self) -> None:
-        if self._giving_back is not None:
-            self._giving_back.cancel()
         link, self._link = self._link, None
         if link is not None:
             await link.stop()
@@ -328,17 +323,7 @@ class ControlledBroker:
                     await asyncio.sleep(_RETRY_S)
                     continue
             self._is_failing = False
-            self._give_back_later()
             return
-
-    def _give_back_later(self) -> None:
-        """Gives memory back that the begin of the role has taken, once that is over."""
-        loop = asyncio.get_running_loop()
-        if self._giving_back is not None:
-            self._giving_back.cancel()
-        self._giving_back = loop.call_later(
-            _GIVE_BACK_S, loop.run_in_executor, None, give_memory_back
-        )
 
     def _is_newest(self, order: Become | Follow) -> bool:
         membership = self._membership

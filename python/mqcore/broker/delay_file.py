@@ -6,7 +6,6 @@ Belongs to the event loop; the disk is waited for in threads. Knows no timetable
 import asyncio
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from mqcore.broker.policy import SCHEDULE_TOPIC
@@ -36,7 +35,7 @@ class DelayFile:
         self._state = state
         self._history = ProgressHistory[Mapping[int, int]]()
         self.table = PersistedTable(
-            StateFile(Path(state.settings.store_dir) / "config" / "delayOffset.json"),
+            StateFile.of_store(state.settings.store_dir, "delayOffset.json"),
             load=self._take,
             snapshot=self._snapshot,
             version=lambda: self._settled.changes,

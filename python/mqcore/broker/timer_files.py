@@ -26,7 +26,7 @@ class TimerFiles:
         # Timers that are being opened: they take the counts before anybody sees them.
         self._opening: Timers | None = None
         self._metrics = PersistedTable(
-            StateFile(Path(state.settings.store_dir) / "config" / "timermetrics"),
+            StateFile.of_store(state.settings.store_dir, "timermetrics"),
             load=self._take_metrics,
             snapshot=self._snapshot,
             version=lambda: self._moves,

@@ -85,7 +85,7 @@ def _repair_topics(directory: Path, settings: dict[str, str], *, is_dry: bool) -
     from mqcore.model.relaxed_json import parse_object
     from mqcore.state_files import StateFile
 
-    file = StateFile(directory / "config" / "topics.json")
+    file = StateFile.of_store(directory, "topics.json")
     text, known = b"", set[str]()
 
     def take(content: bytes) -> None:

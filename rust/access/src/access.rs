@@ -63,7 +63,7 @@ impl<'a, S: AsRef<str>> Asked<'a, S> {
             .fields
             .iter()
             .rev()
-            .filter(|(known, _)| known.as_ref() == name);
+            .filter(|(known, _)| is_named(known.as_ref(), name));
         found.next().map(|(_, value)| value.as_ref())
     }
 }
@@ -432,6 +432,13 @@ impl Access {
         user.filter(|_| is_known && has_signed)
             .ok_or(Reason::BadSignature)
     }
+}
+
+/// Whether a field has this name. Of a header nearly all names end otherwise: their text is not compared.
+#[inline]
+fn is_named(known: &str, name: &str) -> bool {
+    let (known, name) = (known.as_bytes(), name.as_bytes());
+    known.len() == name.len() && known.last() == name.last() && known == name
 }
 
 /// Whether a user needs rights for requests of a code, beside a good signature.

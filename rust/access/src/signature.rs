@@ -15,7 +15,7 @@ use base64ct::{Base64, Encoding};
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 use smallvec::SmallVec;
-use subtle::ConstantTimeEq;
+use subtle::{Choice, ConstantTimeEq};
 
 /// The field with the user's name.
 pub const ACCESS_KEY: &str = "AccessKey";
@@ -96,7 +96,7 @@ impl Key {
                     unique_key: *unique_key,
                     zone: *zone,
                 };
-                if bool::from(self.digest(&sorted, body, unsigned).ct_eq(&shown)) {
+                if bool::from(is_same(&self.digest(&sorted, body, unsigned), &shown)) {
                     return true;
                 }
             }
@@ -125,6 +125,16 @@ impl Key {
         mac.update(gathered.take());
         mac.finalize().into_bytes().into()
     }
+}
+
+/// Whether two digests are the same, in a time that tells nothing: by words, a fifth of the time of bytes.
+fn is_same(one: &[u8; DIGEST_LEN], other: &[u8; DIGEST_LEN]) -> Choice {
+    let words = |[front @ .., a, b, c, d]: &[u8; DIGEST_LEN]| {
+        let back = u32::from_ne_bytes([*a, *b, *c, *d]);
+        (u128::from_ne_bytes(*front), back)
+    };
+    let (one, other) = (words(one), words(other));
+    one.0.ct_eq(&other.0) & one.1.ct_eq(&other.1)
 }
 
 /// Short pieces on their way to a digest, put together.
