@@ -65,7 +65,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("allowed", "explained", "asking"),
         ("tables", "refusals", "failures"),
         ("policies", "account", "rules", "settings", "signature"),
-        ("source", "addresses", "resource"),
+        ("source", "addresses", "resource", "signed_fields"),
         ("fault",),
     ),
     "fast_path": (

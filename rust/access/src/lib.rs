@@ -21,6 +21,7 @@
 //! | [`policies`] | the entries of one user, and which of them decides |
 //! | [`rules`] | what a request needs, by code |
 //! | [`signature`] | the signed text of a request, and its HMAC |
+//! | `signed_fields` | the fields of a header in the order in which they are signed |
 //! | [`addresses`] | patterns of addresses of 4.x |
 //! | [`source`] | where a request comes from, and ranges of addresses |
 //! | [`resource`] | resources, patterns of them, actions |
@@ -40,6 +41,7 @@ pub mod resource;
 pub mod rules;
 pub mod settings;
 pub mod signature;
+mod signed_fields;
 pub mod source;
 pub mod tables;
 
