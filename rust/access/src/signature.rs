@@ -16,6 +16,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 use subtle::{Choice, ConstantTimeEq};
 
+pub use crate::signed_fields::SIGNATURE;
 use crate::signed_fields::{SignedFields, Unsigned};
 
 /// The field with the user's name.
@@ -166,7 +167,7 @@ impl Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::signed_fields::{SIGNATURE, UNIQUE_KEY_QUERY};
+    use crate::signed_fields::UNIQUE_KEY_QUERY;
 
     /// The vector of the protocol's notes, made with the official client.
     const VECTOR: &str = "2SgNRi9e7hKCz2jKZf6iN5j8TTw=";

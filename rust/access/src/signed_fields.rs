@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use smallvec::SmallVec;
 
 /// The field with the signature.
-pub(crate) const SIGNATURE: &str = "Signature";
+pub const SIGNATURE: &str = "Signature";
 /// Not signed by Java's client up to 4.9.3, which signs what its header class declares.
 pub(crate) const UNIQUE_KEY_QUERY: &str = "_UNIQUE_KEY_QUERY";
 /// Put in by a hook of Java's client 5.x behind the one that signs (`DynamicalExtFieldRPCHook`).
