@@ -388,7 +388,7 @@ def test_a_slave_without_a_controller_has_what_a_synchronous_master_acknowledges
             commit = {"consumerGroup": "g", "topic": "t0", "queueId": 0, "commitOffset": 0}
             expect(await master.call(RequestCode.UPDATE_CONSUMER_OFFSET, commit), "master")
             offsets = slave.broker.state.fast_path.offsets
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(8):
                 await until(lambda: offsets.find("g", "t0", 0) == 0)
             answer = await master.call(OwnRequestCode.HAND_OVER, {"action": "start"})
             assert "has no controller" in (answer.remark or "")
